@@ -103,6 +103,7 @@ def test_parents_are_signalled_before_their_children(monkeypatch: pytest.MonkeyP
     assert linux.descendants(group) in ([8, 3, 9, 2], [8, 3, 2, 9], [8, 2, 3, 9])
 
 
+@pytest.mark.slow
 def test_the_lock_is_kept_until_the_whole_group_is_gone(shell: Shell, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
@@ -150,6 +151,7 @@ def test_where_nobody_could_continue_it_a_stop_is_not_taken(shell: Shell) -> Non
     assert running.finish()[0] == 143
 
 
+@pytest.mark.slow
 def test_max_hold_stops_the_group_and_is_124(shell: Shell) -> None:
     running = shell.start("run", "--max-hold", "3", "x", "--", *PYTHON, REPORTS, "SIGTERM")
     running.line()
@@ -159,6 +161,7 @@ def test_max_hold_stops_the_group_and_is_124(shell: Shell) -> None:
     assert "--max-hold 3s is over" in err
 
 
+@pytest.mark.slow
 def test_who_does_not_go_is_killed_after_the_grace(shell: Shell) -> None:
     stubborn = "trap '' TERM; " + ANNOUNCED
     words = ("--max-hold", "3", "--grace", "0.2", "x", "-c")

@@ -52,6 +52,7 @@ def test_quiet_prints_the_summary_alone_and_json_one_object(shell: Shell) -> Non
 
 
 @pytest.mark.redis
+@pytest.mark.slow
 def test_it_names_the_server(redis_server: RedisServer, valkey_server: RedisServer) -> None:
     words = ("--only", "two closes are one", "--colour", "blocking")
     for server, name in ((redis_server, "redis "), (valkey_server, "valkey ")):
@@ -74,6 +75,7 @@ def test_a_server_that_lacks_a_command_is_named_with_what_it_said() -> None:
 
 
 @pytest.mark.redis
+@pytest.mark.slow
 def test_a_rule_that_fails_says_in_which_colour_and_why() -> None:
     """Without pub/sub, threads can use it and loops cannot."""
     rules = "~* +@all resetchannels"
@@ -141,6 +143,7 @@ def test_a_run_that_is_cut_off_in_the_middle_leaves_no_lock(tmp_path: Path) -> N
     assert json.loads(done.stdout) == []
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_it_and_leaves_no_lock(shell: Shell) -> None:
     running = shell.start("conformance", stdin=subprocess.DEVNULL)
     while "queues and timeouts" not in running.line():

@@ -192,6 +192,7 @@ def test_slots_let_so_many_run(shell: Shell) -> None:
     assert shell.run("run", "-n", "-j", "2", "x", "true")[0] == 0
 
 
+@pytest.mark.slow
 def test_what_a_child_is_told_is_no_order_to_a_nested_run(shell: Shell) -> None:
     url = shell.environment["LOCKNUT_URL"]
     tell = ("-c", "echo $LOCKNUT_LOCK_NAMESPACE")

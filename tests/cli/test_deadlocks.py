@@ -114,6 +114,7 @@ def test_watching(shell: Shell, tmp_path: Path) -> None:
     assert watching.finish()[0] == 130
 
 
+@pytest.mark.slow
 def test_one_process_gives_way(tmp_path: Path) -> None:
     """In real time: it takes some seconds."""
     with nested(url_of(tmp_path), "raise") as started:

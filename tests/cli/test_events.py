@@ -62,6 +62,7 @@ def test_nothing_says_where_it_looked_and_how_to_keep_events(shell: Shell, tmp_p
     assert shell.run("events", "--json") == (0, "", "")
 
 
+@pytest.mark.slow
 def test_follow_goes_on_and_prints_each_event_once(kept: Shell) -> None:
     assert kept.run("run", "before", "--", "true")[0] == 0
     following = kept.start("events", "--follow", "--json")

@@ -60,6 +60,7 @@ def test_a_loss_stops_the_command(shell: Shell) -> None:
     assert first.finish()[0] == 79
 
 
+@pytest.mark.slow
 def test_restart_stands_by_again(shell: Shell) -> None:
     first = lead(shell, "--restart")
     fence = first.line().split()[1]

@@ -210,6 +210,7 @@ def test_a_lock_known_to_be_busy_is_never_run_without(failing: Shell) -> None:
     assert '"x" is held' in err
 
 
+@pytest.mark.slow
 def test_a_hold_that_cannot_be_renewed_stops_the_child_in_time(failing: Shell) -> None:
     stubborn = "trap 'echo told' TERM; echo started; while :; do sleep 0.01; done"
     words = ("-u", "forgetful:", "--ttl", "6", "--grace", "1.9", "x", "-c", stubborn)
@@ -222,6 +223,7 @@ def test_a_hold_that_cannot_be_renewed_stops_the_child_in_time(failing: Shell) -
     assert "no renewal was confirmed" in err
 
 
+@pytest.mark.slow
 def test_who_wakes_up_too_late_kills_at_once(failing: Shell) -> None:
     stubborn = "trap '' TERM; echo started; exec sleep 1000"
     words = ("-u", "forgetful:", "--ttl", "3", "--grace", "0.2", "--json", "x", "-c", stubborn)
@@ -247,6 +249,7 @@ def stalled() -> Iterator[tuple[int, int]]:
     os.close(reader)
 
 
+@pytest.mark.slow
 def test_a_reader_of_our_messages_who_stops_does_not_keep_the_command_alive(
     failing: Shell, stalled: tuple[int, int]
 ) -> None:
@@ -260,6 +263,7 @@ def test_a_reader_of_our_messages_who_stops_does_not_keep_the_command_alive(
     assert running.process.wait(timeout=60) == 79
 
 
+@pytest.mark.slow
 def test_a_hold_that_is_over_before_the_command_starts_starts_none(
     failing: Shell, stalled: tuple[int, int]
 ) -> None:
@@ -290,6 +294,7 @@ def test_a_break_while_the_command_ends_is_79(shell: Shell) -> None:
     assert "somebody else may have" in err
 
 
+@pytest.mark.slow
 def test_the_signal_comes_before_the_end_of_the_hold(failing: Shell) -> None:
     exits = "trap 'exit 0' TERM; echo started; while :; do sleep 0.01; done"
     words = ("-u", "forgetful:", "--ttl", "6", "--grace", "1.9", "--json", "-v", "x", "-c", exits)

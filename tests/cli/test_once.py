@@ -70,6 +70,7 @@ def test_a_killed_one_is_repeated_only_if_asked(shell: Shell) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_broken_lock_stops_the_command(shell: Shell) -> None:
     for words in (), ("--retry",):
         name = f"job{len(words)}"

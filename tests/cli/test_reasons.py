@@ -119,6 +119,7 @@ def far(request: pytest.FixtureRequest) -> Iterator[Shell]:
         made.close()
 
 
+@pytest.mark.slow
 def test_run_says_it_on_every_server_too(far: Shell) -> None:
     """Though somebody waits, who has the lock in the moment in which it is broken. Nor may that one
     let go before it was told: the note lies in the lock's node on ZooKeeper, and goes with it.

@@ -98,6 +98,7 @@ def test_a_url_given_as_an_option_is_not_told_to_the_child(shell: Shell) -> None
     assert "LOCKNUT_URL" not in out
 
 
+@pytest.mark.slow
 def test_an_engine_that_excludes_nobody_else_is_refused(shell: Shell) -> None:
     for verb in (("run", "x", "--", "echo", "ran"), ("ls",), ("show", "x"), ("wait", "x")):
         for url in ("memory:", "memory:name?namespace=a"):

@@ -36,6 +36,7 @@ def everywhere(request: pytest.FixtureRequest, shell: Shell) -> Shell:
     return shell
 
 
+@pytest.mark.slow
 def test_every_engine_shows_the_command(everywhere: Shell) -> None:
     holder, _ = hold(everywhere, "x", "--owner", "deploy")
     (listed,) = json.loads(everywhere.run("ls", "--json")[1])

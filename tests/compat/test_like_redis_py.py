@@ -135,6 +135,7 @@ def test_with_and_a_hold_that_is_gone(kit: Kit, caplog: pytest.LogCaptureFixture
     assert "no longer owned when exiting context manager" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_hold_ends_with_its_timeout(kit: Kit) -> None:
     """It is not renewed; and a second acquire of the same object then gets it."""
     lock = kit.lock(timeout=1.5)

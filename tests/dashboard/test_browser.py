@@ -134,6 +134,7 @@ def test_locks_are_filtered_while_one_types_and_stay_so(
     assert not visitor.problems
 
 
+@pytest.mark.slow
 def test_a_lock_is_broken_unless_it_changed_hands(
     visitor: Visitor, shell: Shell, holder: Holder
 ) -> None:
@@ -184,6 +185,7 @@ def every_page(visitor: Visitor, shell: Shell, holder: Holder) -> Iterator[list[
         holder.release(lease)
 
 
+@pytest.mark.slow
 def test_no_page_breaks_the_policy(visitor: Visitor, every_page: list[str]) -> None:
     for url in every_page:
         visitor.page.goto(url)

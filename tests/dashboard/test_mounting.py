@@ -86,6 +86,7 @@ def test_the_user_who_breaks_a_lock_is_named(dashboard: Dashboard, locks: locknu
     assert "hangs (ann, in the dashboard)" in client.get("/events").text
 
 
+@pytest.mark.slow
 def test_a_django_site_has_it_behind_its_own_login() -> None:
     pytest.importorskip("django")
     program = Path(__file__).with_name("django_program.py")

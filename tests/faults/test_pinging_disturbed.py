@@ -162,6 +162,7 @@ def test_redis(colour: str) -> None:
 
 @pytest.mark.zookeeper
 @both_colours
+@pytest.mark.slow
 def test_zookeeper(colour: str) -> None:
     def restart() -> None:
         server.kill()

@@ -20,6 +20,7 @@ each_shared = pytest.mark.parametrize("url", SHARED, indirect=True)
 
 
 @each_engine
+@pytest.mark.slow
 def test_everything_made_before_works_in_the_child(url: str) -> None:
     with locknut.connect(url) as locks:
         lock, rwlock = locks.lock("x", ttl=TTL), locks.rwlock("r", timeout=PATIENCE)
@@ -58,6 +59,7 @@ def test_everything_made_before_works_in_the_child(url: str) -> None:
 
 
 @each_engine
+@pytest.mark.slow
 def test_everything_made_before_works_on_a_loop_of_the_child(url: str) -> None:
     locks = aio.connect(url)
     lock, rwlock = locks.lock("x", ttl=TTL), locks.rwlock("r", timeout=PATIENCE)
@@ -212,6 +214,7 @@ def test_a_fork_amid_the_acquires_of_other_threads(url: str) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc")
 @each_shared
+@pytest.mark.slow
 def test_no_socket_is_shared(url: str) -> None:
     """Neither those of who waits, nor the keeper's."""
     before = sockets()
@@ -235,6 +238,7 @@ def test_no_socket_is_shared(url: str) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc")
 @each_shared
+@pytest.mark.slow
 def test_nor_is_one_of_a_loop(url: str) -> None:
     async def main() -> None:
         before = sockets()

@@ -38,6 +38,7 @@ def test_a_process_pool(url: str, tmp_path: Path, method: str) -> None:
 
 
 @each_place
+@pytest.mark.slow
 def test_a_prefork_worker_of_celery(url: str, tmp_path: Path) -> None:
     run("sends_tasks", url, tmp_path)
 

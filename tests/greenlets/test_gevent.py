@@ -37,12 +37,14 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("url", ENGINES, indirect=True)
+@pytest.mark.slow
 def test_a_greenlet_is_as_good_as_a_thread(url: str) -> None:
     """One story after the other in one process: to start it takes longer than most of them."""
     run("-m", "gevent.monkey", "--module", "tests.greenlets.program", url, *STORIES)
 
 
 @pytest.mark.parametrize("url", ["redis"], indirect=True)
+@pytest.mark.slow
 def test_an_interrupt_that_comes_to_the_keeper_costs_no_lock(url: str) -> None:
     run("-m", "gevent.monkey", "--module", "tests.greenlets.program", url, "keeps_on")
 

@@ -45,6 +45,7 @@ def test_a_write_is_done_while_the_lock_is_held(etcd_server: EtcdServer) -> None
     assert read(etcd_server, "data-a") == "2"
 
 
+@pytest.mark.slow
 def test_nor_is_it_by_a_holder_that_does_not_know_of_its_loss(etcd_server: EtcdServer) -> None:
     """What no lock can prevent: it believes to hold, and somebody else does."""
     url = f"{etcd_server.url}/guarded?session_ttl=60"

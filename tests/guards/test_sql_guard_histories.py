@@ -155,6 +155,7 @@ def crowd(database: Database, level: str | None) -> None:
 
 
 @at("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
+@pytest.mark.slow
 def test_a_crowd_of_old_and_new_holders(database: Database, level: str) -> None:
     crowd(database, level)
 

@@ -345,6 +345,7 @@ def test_fakes_are_never_written_into_a_real_engine() -> None:
     assert kinds(connect(ledger).history()) == [("granted", "real"), ("released", "real")]
 
 
+@pytest.mark.slow
 def test_an_event_at_the_moment_when_the_thread_ends_is_not_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

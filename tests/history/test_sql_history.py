@@ -162,6 +162,7 @@ def test_what_a_stranger_has_locked_is_passed_over(at_server: Place) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.slow
 def test_a_table_that_cannot_be_written_delays_neither_acquires_nor_renewals(
     at_server: Place, mode: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -77,6 +77,7 @@ def test_pytest_asyncio(pytester: pytest.Pytester) -> None:
     passes(pytester, 8, others=("-p", "no:anyio"))
 
 
+@pytest.mark.slow
 def test_anyio(pytester: pytest.Pytester) -> None:
     backend = "    @pytest.fixture\n    def anyio_backend():\n        return 'asyncio'\n"
     text = TESTS.format(marker="anyio", fixture="pytest.fixture") + "\n" + backend

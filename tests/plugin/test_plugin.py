@@ -275,6 +275,7 @@ def test_what_users_write(pytester: pytest.Pytester) -> None:
     passes(pytester, len(TESTS) + 1)  # one is parametrised
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_documentation(pytester: pytest.Pytester) -> None:
     """A block that begins with `# name.py` is that file."""
     page = Path(__file__).parents[2].joinpath("docs", "testing.md").read_text()

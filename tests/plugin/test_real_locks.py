@@ -92,6 +92,7 @@ UNDECIDED = """
 
 
 @pytest.mark.parametrize("options", [(), ("-n2",)], ids=["one process", "xdist"])
+@pytest.mark.slow
 def test_a_project_that_says_nothing_is_left_alone(
     pytester: pytest.Pytester, options: tuple[str, ...]
 ) -> None:

@@ -59,6 +59,7 @@ def test_while_a_slot_moves_the_old_owner_sends_on(cluster: RedisCluster) -> Non
     cluster.move(slot, target)
 
 
+@pytest.mark.slow
 def test_without_a_node_the_cluster_is_down_until_it_is_back(cluster: RedisCluster) -> None:
     lost, *others = cluster.nodes
     lost.kill()

@@ -46,6 +46,7 @@ def test_it_speaks_tls(etcd_tls_server: EtcdServer, certificates: Certificates) 
         assert careful.etcdctl("put", "here", "1").strip() == "OK"
 
 
+@pytest.mark.slow
 def test_without_its_leader_a_cluster_chooses_another(etcd_cluster: EtcdCluster) -> None:
     first = etcd_cluster.leader
     assert len(etcd_cluster.followers) == 2

@@ -36,6 +36,7 @@ def test_what_the_master_writes_the_replicas_have(service: SentinelService) -> N
             replica.ask("SET", "a", "2")
 
 
+@pytest.mark.slow
 def test_a_forced_failover(service: SentinelService) -> None:
     old = service.master
     new = service.failover()
@@ -45,6 +46,7 @@ def test_a_forced_failover(service: SentinelService) -> None:
     assert old.info("replication")["role"] == "slave"
 
 
+@pytest.mark.slow
 def test_a_killed_master_is_replaced_and_comes_back_as_a_replica(service: SentinelService) -> None:
     old = service.master
     old.kill()
@@ -56,6 +58,7 @@ def test_a_killed_master_is_replaced_and_comes_back_as_a_replica(service: Sentin
     assert roles == ["master", "slave", "slave"]
 
 
+@pytest.mark.slow
 def test_a_stopped_master_is_replaced_and_wakes_as_a_second_one(service: SentinelService) -> None:
     """The ready-made split brain: the old one does not know yet, and takes writes."""
     old = service.master

@@ -35,6 +35,7 @@ def test_it_serves_and_leaves_no_process(zookeeper_server: ZooKeeperServer) -> N
     assert not other.folder.exists()
 
 
+@pytest.mark.slow
 def test_data_and_address_stay_over_a_restart() -> None:
     with ZooKeeperServer() as server:
         with client(server.address) as connected:
@@ -44,6 +45,7 @@ def test_data_and_address_stay_over_a_restart() -> None:
             assert connected.get("/kept")[0] == b"1"
 
 
+@pytest.mark.slow
 def test_without_its_leader_an_ensemble_chooses_another(
     zookeeper_ensemble: ZooKeeperEnsemble,
 ) -> None:

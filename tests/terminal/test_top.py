@@ -138,6 +138,7 @@ def test_the_detail_of_one_lock(locks: locknut.Locks, busy: locknut.Lease) -> No
     drive(locks, steps)
 
 
+@pytest.mark.slow
 def test_breaking_asks_first_and_says_why(locks: locknut.Locks, busy: locknut.Lease) -> None:
     events: list[locknut.Event] = []
     locks.on_event(events.append)

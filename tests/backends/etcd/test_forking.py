@@ -22,6 +22,7 @@ def test_a_loops_lease_survives_the_child(url: str) -> None:
     a_loop_survives_the_child(url)
 
 
+@pytest.mark.slow
 def test_the_child_does_not_keep_its_dead_parents_lock(url: str) -> None:
     """Nobody in it keeps the parent's lease alive."""
     a_dead_parents_lock_is_free(f"{url}?session_ttl=3", PATIENCE)

@@ -58,6 +58,7 @@ def test_a_short_cut_puts_a_lease_at_risk_and_nothing_is_lost(
     assert "lost" not in events
 
 
+@pytest.mark.slow
 def test_a_long_cut_is_a_loss_that_the_holder_knows_first(
     proxy: FaultProxy, path: str, etcd_server: EtcdServer
 ) -> None:
@@ -78,6 +79,7 @@ def test_a_long_cut_is_a_loss_that_the_holder_knows_first(
             assert again.fence > next_one.fence
 
 
+@pytest.mark.slow
 def test_a_long_cut_on_a_loop(proxy: FaultProxy, path: str, etcd_server: EtcdServer) -> None:
     async def story() -> None:
         async with (
@@ -96,6 +98,7 @@ def test_a_long_cut_on_a_loop(proxy: FaultProxy, path: str, etcd_server: EtcdSer
     asyncio.run(story())
 
 
+@pytest.mark.slow
 def test_a_waiter_that_was_cut_off_for_long_stands_in_line_again(
     proxy: FaultProxy, path: str, etcd_server: EtcdServer
 ) -> None:
@@ -252,6 +255,7 @@ def test_a_timeout_is_kept_on_a_loop(lone: EtcdServer, path: str, what: str) -> 
         asyncio.run(story(timeout))
 
 
+@pytest.mark.slow
 def test_a_close_waits_once_for_any_number_of_holds(lone: EtcdServer, path: str) -> None:
     locks = locknut.connect(f"{lone.url}/{path}")
     leases = [locks.lock(f"x{each}").acquire() for each in range(HOLDS)]
@@ -262,6 +266,7 @@ def test_a_close_waits_once_for_any_number_of_holds(lone: EtcdServer, path: str)
         assert time.monotonic() - began < 5 + LATE
 
 
+@pytest.mark.slow
 def test_so_does_one_on_a_loop(lone: EtcdServer, path: str) -> None:
     async def story() -> None:
         locks = aio.connect(f"{lone.url}/{path}")
@@ -290,6 +295,7 @@ def cluster(etcd_cluster: EtcdCluster) -> Iterator[EtcdCluster]:
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped", "cut off"])
+@pytest.mark.slow
 def test_a_hold_outlives_its_leader(cluster: EtcdCluster, path: str, how: str) -> None:
     """Whoever is asked first leads, and goes: the others confirm the hold, and the next one gets
     the lock.

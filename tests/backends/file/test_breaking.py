@@ -343,6 +343,7 @@ def test_a_break_needs_no_room_on_the_disk(
 # -- many at once
 
 
+@pytest.mark.slow
 def test_breaks_beside_grants_let_nobody_in_unseen(directory: Path, tmp_path: Path) -> None:
     """Processes are stopped anywhere while others break their holds: nobody who was overtaken is
     left in the belief that it held, and nobody is told of a loss that did not happen.

@@ -49,6 +49,7 @@ def test_whoever_waits_removes_nothing(small: MemcachedServer) -> None:
     run(waiter.close())
 
 
+@pytest.mark.slow
 def test_whoever_remembers_it_as_free_removes_nothing_either(small: MemcachedServer) -> None:
     """It would try the item that it knows, without a look; another client has the lock by now."""
     waiter, holder, before, mine = port(small.url), port(small.url), claim(), claim()
@@ -62,6 +63,7 @@ def test_whoever_remembers_it_as_free_removes_nothing_either(small: MemcachedSer
     run(waiter.close())
 
 
+@pytest.mark.slow
 def test_a_new_lock_finds_no_room_and_that_is_said(small: MemcachedServer) -> None:
     fill(small)
     refused = pytest.raises(BackendError, match="give it more memory")
@@ -69,6 +71,7 @@ def test_a_new_lock_finds_no_room_and_that_is_said(small: MemcachedServer) -> No
         locks.lock("x", timeout=5).acquire()
 
 
+@pytest.mark.slow
 def test_a_holder_whose_renewal_finds_no_room_is_told(small: MemcachedServer) -> None:
     with locknut.connect(small.url) as locks:
         lease = locks.lock("x", ttl=6, timeout=30).acquire()

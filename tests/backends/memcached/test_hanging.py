@@ -34,6 +34,7 @@ def test_a_thread_returns_in_time(own_server: MemcachedServer) -> None:
     assert took < 0.3 + LATE
 
 
+@pytest.mark.slow
 def test_a_task_returns_in_time(own_server: MemcachedServer) -> None:
     async def story() -> float:
         async with aio.connect(own_server.url) as locks:
@@ -52,6 +53,7 @@ def test_a_task_returns_in_time(own_server: MemcachedServer) -> None:
     assert asyncio.run(story()) < 0.3 + LATE
 
 
+@pytest.mark.slow
 def test_closing_takes_no_longer_with_many_holds(own_server: MemcachedServer) -> None:
     locks = locknut.connect(own_server.url)
     held = [locks.lock(f"x{n}", timeout=30).acquire() for n in range(50)]
@@ -64,6 +66,7 @@ def test_closing_takes_no_longer_with_many_holds(own_server: MemcachedServer) ->
     assert took < 8.0, "close() waits for one answer, not for fifty"
 
 
+@pytest.mark.slow
 def test_closing_on_a_loop_takes_no_longer_with_many_holds(own_server: MemcachedServer) -> None:
     async def story() -> float:
         locks = aio.connect(own_server.url)

@@ -82,6 +82,7 @@ def test_a_stale_cas_id_and_a_long_label(memcached_server: MemcachedServer) -> N
     run(theirs.close())
 
 
+@pytest.mark.slow
 def test_the_longest_that_is_granted_can_be_renewed_detached_and_released(
     narrow: MemcachedServer,
 ) -> None:

@@ -51,6 +51,7 @@ async def eventually(paint: Colour, check: Callable[[], object], what: str) -> N
         await paint.pause(0.01)
 
 
+@pytest.mark.slow
 def test_a_cut_shorter_than_the_ttl_puts_a_lease_at_risk_and_nothing_is_lost(
     paint: Colour, proxy: FaultProxy, memcached_server: MemcachedServer
 ) -> None:
@@ -70,6 +71,7 @@ def test_a_cut_shorter_than_the_ttl_puts_a_lease_at_risk_and_nothing_is_lost(
     paint.run(story())
 
 
+@pytest.mark.slow
 def test_a_cut_longer_than_the_ttl_is_a_loss_that_the_holder_knows_first(
     paint: Colour, proxy: FaultProxy, memcached_server: MemcachedServer
 ) -> None:
@@ -98,6 +100,7 @@ def test_a_cut_longer_than_the_ttl_is_a_loss_that_the_holder_knows_first(
     paint.run(story())
 
 
+@pytest.mark.slow
 def test_what_could_not_be_given_back_is_given_back_after_the_outage(
     paint: Colour, proxy: FaultProxy, memcached_server: MemcachedServer
 ) -> None:
@@ -145,6 +148,7 @@ def test_an_acquire_whose_answer_was_lost_leaves_nothing_after_the_outage(
 
 
 @pytest.mark.parametrize("mishap", ["flush", "restart"])
+@pytest.mark.slow
 def test_a_holder_learns_that_the_server_forgot(paint: Colour, mishap: str) -> None:
     async def story() -> None:
         with MemcachedServer() as server:
@@ -162,6 +166,7 @@ def test_a_holder_learns_that_the_server_forgot(paint: Colour, mishap: str) -> N
     paint.run(story())
 
 
+@pytest.mark.slow
 def test_a_crowd_of_one_process_asks_like_one_waiter(
     paint: Colour, memcached_server: MemcachedServer
 ) -> None:

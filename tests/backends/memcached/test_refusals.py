@@ -23,6 +23,7 @@ def test_a_server_without_cas_ids() -> None:
         locks.lock("x").acquire()
 
 
+@pytest.mark.slow
 def test_a_wrong_password_and_the_right_one() -> None:
     with MemcachedServer(login="ann:s3cret") as server:
         server.wait_until_old_enough()
@@ -36,6 +37,7 @@ def test_a_wrong_password_and_the_right_one() -> None:
             assert "wrong" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_a_unix_socket() -> None:
     with MemcachedServer(unix=True) as server:
         server.wait_until_old_enough()
@@ -43,6 +45,7 @@ def test_a_unix_socket() -> None:
             assert lease.held
 
 
+@pytest.mark.slow
 def test_a_server_that_is_full_and_does_not_evict() -> None:
     with MemcachedServer("-M", "-m", "2") as server:
         server.wait_until_old_enough()

@@ -31,6 +31,7 @@ def test_numbers_grow_across_restarts(own_server: MemcachedServer) -> None:
     assert fences == sorted(set(fences))
 
 
+@pytest.mark.slow
 def test_one_that_was_just_started_grants_nothing(own_server: MemcachedServer) -> None:
     """Its start is known to the second: two starts in one second would give one number twice."""
     locks = port(own_server.url)
@@ -44,6 +45,7 @@ def test_one_that_was_just_started_grants_nothing(own_server: MemcachedServer) -
     run(locks.close())
 
 
+@pytest.mark.slow
 def test_what_is_freed_on_one_that_was_just_started_is_not_granted_either(
     own_server: MemcachedServer,
 ) -> None:
@@ -63,6 +65,7 @@ def test_what_is_freed_on_one_that_was_just_started_is_not_granted_either(
     run(locks.close())
 
 
+@pytest.mark.slow
 def test_a_longer_delay_keeps_holders_of_before_alone(own_server: MemcachedServer) -> None:
     """With `restart_delay` of the longest ttl, a restart does not make two holders."""
     url = f"{own_server.url}?restart_delay=6"
@@ -75,6 +78,7 @@ def test_a_longer_delay_keeps_holders_of_before_alone(own_server: MemcachedServe
             assert not first.held
 
 
+@pytest.mark.slow
 def test_what_is_known_of_one_instance_is_not_used_on_the_next(
     own_server: MemcachedServer,
 ) -> None:
@@ -108,6 +112,7 @@ def test_what_is_known_of_one_instance_is_not_used_on_the_next(
     asyncio.run(story())
 
 
+@pytest.mark.slow
 def test_the_holder_learns_that_its_lock_is_gone(own_server: MemcachedServer) -> None:
     for mishap in (own_server.flush, own_server.restart):
         with locknut.connect(own_server.url) as locks:
@@ -118,6 +123,7 @@ def test_the_holder_learns_that_its_lock_is_gone(own_server: MemcachedServer) ->
             assert lease.reason
 
 
+@pytest.mark.slow
 def test_a_full_one_that_evicts_loses_a_lock_and_that_is_noticed(
     own_server: MemcachedServer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -30,6 +30,7 @@ class TestCache(SimulatedEngine):
     also_met = frozenset({"lost: taken"})
 
 
+@pytest.mark.slow
 def test_with_a_longer_delay_a_restart_makes_no_two_holders() -> None:
     """Seeds 5, 14 and 87 have found a way around it once: a free item that was known by heart."""
     for seed in range(100):

@@ -138,6 +138,7 @@ def test_bells_that_are_cut_off_are_hung_up_again(database: Database) -> None:
         got.release()  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_200_tasks_wait_on_few_connections(database: Database) -> None:
     """Those of one process wake each other; the server sees no more connections than allowed."""
 

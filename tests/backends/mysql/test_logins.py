@@ -41,6 +41,7 @@ def secure(request: pytest.FixtureRequest, certificates: Certificates) -> Iterat
         yield made
 
 
+@pytest.mark.slow
 def test_tls_in_both_colours(secure: Database) -> None:
     """The server refuses whoever speaks without it."""
     with locknut.connect(secure.url.partition("?")[0]) as locks, pytest.raises(LocknutError):

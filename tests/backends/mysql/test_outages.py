@@ -28,6 +28,7 @@ def stranded(locks: locknut.Locks, name: str) -> bool:
     return locks.info(name).locked
 
 
+@pytest.mark.slow
 def test_a_killed_server_keeps_locks_and_numbers(database: Database) -> None:
     with locknut.connect(database.url) as locks:
         lease = acquired(locks.lock("x", ttl=120))

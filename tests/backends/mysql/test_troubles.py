@@ -53,6 +53,7 @@ def test_settings_of_the_server_change_nothing(database: Database) -> None:
         server.ask(f"SET GLOBAL autocommit = {before[1]}")
 
 
+@pytest.mark.slow
 def test_a_row_that_a_stranger_keeps_locked(database: Database) -> None:
     """Lock-wait errors (1205) undo a statement; it is tried again, and then is an error."""
     ours = table(database, "?timeout=30s")

@@ -196,6 +196,7 @@ def test_standbys(server: PostgresServer, database: Database, colour: str) -> No
 
 
 @both_colours
+@pytest.mark.slow
 def test_a_standby_that_is_waited_for_in_vain(
     server: PostgresServer, database: Database, colour: str
 ) -> None:

@@ -36,6 +36,7 @@ def test_a_loops_sessions_survive_the_child(database: Database) -> None:
     a_loop_survives_the_child(database.url, namespace="t")
 
 
+@pytest.mark.slow
 def test_a_childs_waiter_is_woken_by_its_own_listener(database: Database) -> None:
     with locknut.connect(database.url, namespace="t") as locks:
         others = locknut.connect(database.url, namespace="t")

@@ -33,6 +33,7 @@ def foreign(database: Database) -> Any:
     return psycopg.connect(database.url)
 
 
+@pytest.mark.slow
 def test_a_row_that_a_stranger_has_locked_is_tried_for_and_then_named(
     database: Database, paint: Colour
 ) -> None:

@@ -60,6 +60,7 @@ def test_a_proxy_that_keeps_sessions_will_do(
                 pass
 
 
+@pytest.mark.slow
 def test_who_waits_writes_no_line_to_the_servers_log(own_server: PostgresServer) -> None:
     """A wait that ended every second would be an error every second there."""
     database = own_server.database()
@@ -96,6 +97,7 @@ def test_one_exchange_to_acquire_and_one_to_release(
     run(client.close())
 
 
+@pytest.mark.slow
 def test_an_administrator_sees_holders_and_waiters(database: Database) -> None:
     asked = "SELECT granted FROM pg_locks WHERE locktype = 'advisory' ORDER BY granted"
     with (

@@ -47,6 +47,7 @@ def test_a_release_wakes_who_is_next(database: Database, paint: Colour) -> None:
     paint.run(story())
 
 
+@pytest.mark.slow
 def test_a_client_that_waits_no_more_stops_listening(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -205,6 +205,7 @@ def test_a_key_with_a_password_and_a_folder_of_authorities(
 
 
 @COLOURS
+@pytest.mark.slow
 def test_a_port_that_does_not_speak_tls(redis_server: RedisServer, colour: str) -> None:
     url = f"rediss://127.0.0.1:{redis_server.port}?socket_timeout=0.3"
     assert "does it speak TLS at this port?" in str(refusal(colour, url))

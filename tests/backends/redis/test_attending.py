@@ -79,6 +79,7 @@ def locks_of(server: RedisServer) -> aio.Locks:
 
 
 @pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.slow
 def test_many_tasks_ask_once_a_second_for_all(server: RedisServer, kind: str) -> None:
     asked: list[int] = []
 
@@ -95,6 +96,7 @@ def test_many_tasks_ask_once_a_second_for_all(server: RedisServer, kind: str) ->
         assert served == list(range(MANY))
 
 
+@pytest.mark.slow
 def test_many_threads_ask_once_a_second_for_all(server: RedisServer) -> None:
     served: list[int] = []
     count = 40
@@ -157,6 +159,7 @@ def test_connections_that_are_cut_cost_no_place(server: RedisServer) -> None:
     assert waited_for(server, "fair", story, 20) == list(range(20))
 
 
+@pytest.mark.slow
 def test_whoever_asks_for_all_may_give_up(server: RedisServer) -> None:
     """The next one asks from then on; without it they would all be taken for dead."""
 

@@ -298,6 +298,7 @@ def test_in_the_layout_of_others_only_the_server_is_looked_at(own: RedisServer) 
 
 @both_colours
 @pytest.mark.faults
+@pytest.mark.slow
 def test_it_is_done_in_time_at_a_server_that_hangs(own: RedisServer, colour: str) -> None:
     own.stop()
     try:

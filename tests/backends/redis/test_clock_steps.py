@@ -85,6 +85,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_after_a_step_back_a_dead_holder_does_not_stay_for_its_length(
     clocked: RedisServer, kind: str
 ) -> None:
@@ -126,6 +127,7 @@ def test_after_a_step_back_tombstones_stay(clocked: RedisServer) -> None:
     run(port.close())
 
 
+@pytest.mark.slow
 def test_what_was_detached_for_longer_than_its_ttl_is_not_cut_down(clocked: RedisServer) -> None:
     with locknut.connect(clocked.url, namespace="t") as locks:
         for lock in (locks.lock("x", ttl=2), locks.lock("x", ttl=2, owner="ann")):
@@ -151,6 +153,7 @@ def test_after_a_step_back_nobody_is_overtaken(clocked: RedisServer) -> None:
     run(port.close())
 
 
+@pytest.mark.slow
 def test_after_a_step_back_a_waiter_that_died_before_it_is_passed_over(
     clocked: RedisServer,
 ) -> None:

@@ -220,6 +220,7 @@ def test_renewals_work_in_all_stages_of_a_move(
     run(story()) if colour == "blocking" else asyncio.run(story())
 
 
+@pytest.mark.slow
 def test_what_other_nodes_know_is_listed(caplog: pytest.LogCaptureFixture) -> None:
     with (
         RedisCluster(more={"cluster-require-full-coverage": "no"}) as cluster,
@@ -440,6 +441,7 @@ def test_renewals_go_to_all_nodes_at_once(
 
 
 @pytest.mark.parametrize("colour", ["blocking", "asyncio"])
+@pytest.mark.slow
 def test_a_silent_node_is_its_own_locks_trouble(colour: str) -> None:
     more = {"cluster-require-full-coverage": "no"}
     with RedisCluster(more=more) as cluster:
@@ -487,6 +489,7 @@ def replicated() -> Iterator[RedisCluster]:
         yield cluster
 
 
+@pytest.mark.slow
 def test_a_killed_master_is_replaced(replicated: RedisCluster) -> None:
     with (
         locknut.connect(replicated.url, namespace="t") as one,

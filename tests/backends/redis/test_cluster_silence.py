@@ -84,6 +84,7 @@ def test_silence_ends_where_nobody_listens_any_more(free_port: int) -> None:
     eventually(lambda: over(silence), "a refusal is an answer too")
 
 
+@pytest.mark.slow
 def test_a_frozen_node_costs_its_time_limit_once(shared: RedisCluster) -> None:
     """The keeper is a thread in both colours, and speaks to all nodes."""
     names = names_on_every_node(shared)
@@ -225,6 +226,7 @@ def followed() -> Iterator[RedisCluster]:
         yield cluster
 
 
+@pytest.mark.slow
 def test_a_missing_replica_does_not_hold_up_the_others(followed: RedisCluster) -> None:
     """Its node takes `wait_timeout` for every question, so it is not asked all the time."""
     masters = [node for node in followed.nodes if not node.is_replica]

@@ -127,6 +127,7 @@ def test_leaving_a_channel_never_takes_the_answer_of_another(refused: bool) -> N
 
 
 @pytest.mark.parametrize("options", ["", "?layout=redisson"])
+@pytest.mark.slow
 def test_a_locks_that_is_dropped_on_a_loop_leaves_no_connection(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch, options: str
 ) -> None:

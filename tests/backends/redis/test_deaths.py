@@ -108,6 +108,7 @@ def test_a_stopped_holder_wakes_up_with_a_lost_lease(cast: Cast) -> None:
     assert waiter.let_go() == ["held True", "released"]
 
 
+@pytest.mark.slow
 def test_a_killed_first_waiter(cast: Cast) -> None:
     holder, dead, alive = cast.enter(), cast.enter(), cast.enter()
     first = holder.fence()
@@ -117,6 +118,7 @@ def test_a_killed_first_waiter(cast: Cast) -> None:
     assert alive.let_go() == ["held True", "released"]
 
 
+@pytest.mark.slow
 def test_a_stopped_first_waiter_does_not_believe_its_old_grant(
     cast: Cast, server: RedisServer
 ) -> None:
@@ -136,6 +138,7 @@ def test_a_stopped_first_waiter_does_not_believe_its_old_grant(
     assert asleep.let_go() == ["held True", "released"]
 
 
+@pytest.mark.slow
 def test_all_but_the_last_are_killed(cast: Cast) -> None:
     holder, *dead, last = (cast.enter() for _ in range(5))
     first = holder.fence()

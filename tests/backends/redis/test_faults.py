@@ -181,6 +181,7 @@ def test_a_hold_deleted_by_hand_is_lost(server: RedisServer) -> None:
         assert lease.reason == "taken"
 
 
+@pytest.mark.slow
 def test_cut_connections_are_made_again(server: RedisServer) -> None:
     with (
         locknut.connect(server.url, namespace="t") as one,

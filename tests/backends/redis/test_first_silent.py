@@ -151,6 +151,7 @@ def test_a_healthy_seed_is_asked_in_time(cluster: RedisCluster, colour: str) -> 
 
 
 @pytest.mark.parametrize("timeout", [0.05, 0.5])
+@pytest.mark.slow
 def test_a_timeout_is_kept_beside_a_frozen_seed(
     cluster: RedisCluster, colour: str, timeout: float
 ) -> None:

@@ -62,6 +62,7 @@ def test_a_grant_that_lay_in_the_inbox_counts_from_before_it(server: RedisServer
     run(port.close())
 
 
+@pytest.mark.slow
 def test_an_owner_enters_his_own_hold_past_those_who_wait_for_it(server: RedisServer) -> None:
     """Behind them he would wait for himself: they wait until all of his claims are released."""
     port = engine(server).blocking(ThreadRuntime())
@@ -147,6 +148,7 @@ def test_a_grant_that_ran_out_before_the_last_question_is_forgotten() -> None:
     assert place.answer(14.1) is None
 
 
+@pytest.mark.slow
 def test_fifty_dead_heads_cost_one_step(server: RedisServer) -> None:
     port, other = engine(server).blocking(ThreadRuntime()), engine(server).blocking(ThreadRuntime())
     holder, dead, alive = claim(), [claim() for _ in range(50)], claim()
@@ -166,6 +168,7 @@ def test_fifty_dead_heads_cost_one_step(server: RedisServer) -> None:
     run(port.close())
 
 
+@pytest.mark.slow
 def test_a_dead_waiter_holds_the_lock_up_for_its_short_grant_only(server: RedisServer) -> None:
     port = engine(server).blocking(ThreadRuntime())
     holder, dead, alive = claim(), claim(), claim(ttl=60.0)
@@ -182,6 +185,7 @@ def test_a_dead_waiter_holds_the_lock_up_for_its_short_grant_only(server: RedisS
     run(port.close())
 
 
+@pytest.mark.slow
 def test_only_the_first_two_are_told_when_the_hold_runs_out(server: RedisServer) -> None:
     port = engine(server).blocking(ThreadRuntime())
     holder, waiters = claim(ttl=0.9), [claim() for _ in range(4)]
@@ -195,6 +199,7 @@ def test_only_the_first_two_are_told_when_the_hold_runs_out(server: RedisServer)
     run(port.close())
 
 
+@pytest.mark.slow
 def test_readers_up_to_the_next_writer_are_let_in_by_one_release(server: RedisServer) -> None:
     port = engine(server).blocking(ThreadRuntime())
     writer, last, late = claim(), claim(), claim(mode=Mode.SHARED)
@@ -218,6 +223,7 @@ def test_readers_up_to_the_next_writer_are_let_in_by_one_release(server: RedisSe
 
 
 @pytest.mark.parametrize("part", ["line", "info"])
+@pytest.mark.slow
 def test_the_line_stays_as_long_as_somebody_is_alive_in_it(server: RedisServer, part: str) -> None:
     """Each of its keys has an end of its own, which others may have set to be near or far."""
     port, holder, waiter = engine(server).blocking(ThreadRuntime()), claim(), claim()
@@ -287,6 +293,7 @@ def test_three_client_commands_per_hand_over(server: RedisServer) -> None:
 
 
 @pytest.mark.parametrize("outcome_unknown", [False, True])
+@pytest.mark.slow
 def test_the_book_of_who_waits_never_runs_out_before_the_line(
     server: RedisServer, outcome_unknown: bool
 ) -> None:
@@ -308,6 +315,7 @@ def test_the_book_of_who_waits_never_runs_out_before_the_line(
 
 
 @pytest.mark.parametrize("verb", ["attempt", "attempt_all", "renew", "release", "inspect"])
+@pytest.mark.slow
 def test_who_is_let_in_by_others_does_not_run_out_with_those_before(
     server: RedisServer, verb: str
 ) -> None:
@@ -340,6 +348,7 @@ def test_who_is_let_in_by_others_does_not_run_out_with_those_before(
     run(port.close())
 
 
+@pytest.mark.slow
 def test_a_claim_that_was_granted_twice_has_the_later_number(server: RedisServer) -> None:
     """Its first grant ran out unread, a late question put it in line again, and it was granted."""
     port: Any = engine(server).blocking(ThreadRuntime())

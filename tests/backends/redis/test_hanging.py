@@ -162,6 +162,7 @@ def test_a_timeout_around_it_is_kept(
 
 
 @pytest.mark.parametrize("how", ["fair", "plain"])
+@pytest.mark.slow
 def test_it_hangs_while_somebody_waits(server: RedisServer, how: str) -> None:
     """Somebody holds it, the server hangs a moment later: who waits returns at its time."""
     took: list[float] = []
@@ -184,6 +185,7 @@ def test_it_hangs_while_somebody_waits(server: RedisServer, how: str) -> None:
     assert took[0] < 1.5 + LATE + BUSY
 
 
+@pytest.mark.slow
 def test_what_is_told_says_whether_the_lock_is_known_to_be_held(server: RedisServer) -> None:
     """Nobody who stood in line is told that the server is to blame; who heard nothing is."""
     told: list[object] = []

@@ -282,6 +282,7 @@ STEPS = st.one_of(
 
 @settings(EXAMPLES, max_examples=120)
 @given(steps=st.lists(STEPS, min_size=6, max_size=30))
+@pytest.mark.slow
 def test_random_scripts(real: Real, steps: list[Step]) -> None:
     mini = Mini()
     mini.follow(real)

@@ -18,6 +18,7 @@ def url(redis_server: RedisServer) -> str:
 
 
 @pytest.mark.parametrize("kind", stepped.KINDS)
+@pytest.mark.slow
 def test_at_each_moment(url: str, kind: str) -> None:
     interrupting.stepping(url, kind, 7)
 

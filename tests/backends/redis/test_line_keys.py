@@ -20,6 +20,7 @@ def left(server: RedisServer, part: str, permits: str = "") -> int:
 
 
 @pytest.mark.parametrize("first_ends", ["info", "line"])
+@pytest.mark.slow
 def test_who_joins_prolongs_all_of_it(server: RedisServer, first_ends: str) -> None:
     """A tombstone makes the line's keys last for a minute, but not what its waiters asked for."""
     port = engine(server).blocking(ThreadRuntime())
@@ -36,6 +37,7 @@ def test_who_joins_prolongs_all_of_it(server: RedisServer, first_ends: str) -> N
     run(port.close())
 
 
+@pytest.mark.slow
 def test_a_long_hold_does_not_hide_that_the_line_ends(server: RedisServer) -> None:
     port = engine(server).blocking(ThreadRuntime())
     holder, waiter = (claim(mode=Mode.PERMIT, permits=1, ttl=600.0) for _ in range(2))

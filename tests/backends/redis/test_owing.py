@@ -27,6 +27,7 @@ def connections(server: RedisServer) -> int:
 
 @pytest.mark.parametrize("layout", ["", "?layout=redisson", "?layout=redis-py"])
 @pytest.mark.parametrize("timeout", [0.02, 0.12])
+@pytest.mark.slow
 def test_waits_that_time_out_need_few_connections(
     server: RedisServer, layout: str, timeout: float
 ) -> None:

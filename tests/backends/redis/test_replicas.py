@@ -208,6 +208,7 @@ def test_whose_detach_was_not_confirmed_has_no_lease_and_nothing_stays_held(pair
         eventually(lambda: not locks.info("x").locked, "nobody has the text, yet it is held")
 
 
+@pytest.mark.slow
 def test_an_attach_that_is_not_confirmed_leaves_the_hold_detached(pair: Pair) -> None:
     with (
         locknut.connect(pair.patient_url, namespace="t") as patient,
@@ -293,6 +294,7 @@ def test_the_caller_is_told_on_a_loop(pair: Pair) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.slow
 def test_a_renewal_that_is_not_confirmed_does_not_extend(pair: Pair) -> None:
     with locknut.connect(pair.url, namespace="t") as locks:
         lease = locks.lock("x", ttl=4).acquire(timeout=PATIENCE)

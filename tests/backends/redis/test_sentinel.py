@@ -207,6 +207,7 @@ def use(colour: str, url: str) -> None:
 
 
 @pytest.mark.parametrize("colour", ["blocking", "asyncio"])
+@pytest.mark.slow
 def test_a_timeout_is_kept_though_all_sentinels_are_silent(colour: str) -> None:
     """They are asked one after the other, and none of them is given its whole time limit."""
     with liar(None) as one, liar(None) as two, liar(None) as three:
@@ -303,6 +304,7 @@ def test_holders_and_waiters_outlive_a_failover_on_a_loop(service: SentinelServi
     asyncio.run(story())
 
 
+@pytest.mark.slow
 def test_a_hold_that_the_new_master_does_not_have_is_told_lost(service: SentinelService) -> None:
     with locknut.connect(service.url, namespace="t") as locks:
         lease = locks.lock("z", ttl=3).acquire()
@@ -313,6 +315,7 @@ def test_a_hold_that_the_new_master_does_not_have_is_told_lost(service: Sentinel
             assert later.fence > lease.fence
 
 
+@pytest.mark.slow
 def test_a_killed_master_is_replaced_under_a_waiter(service: SentinelService) -> None:
     with (
         locknut.connect(service.url, namespace="t") as one,

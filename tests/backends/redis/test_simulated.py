@@ -57,6 +57,7 @@ def test_what_was_found_once_is_looked_at_again(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [3, 14])
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_history(seed: int) -> None:
     setting = Setting(REDIS, faults=EVERYTHING)
     assert run(seed, setting).history == run(seed, setting).history

@@ -80,6 +80,7 @@ def replaced_by(node: RedisServer, spare: RedisServer) -> None:
     ],
     ids=["flushed", "resynced", "own past", "snapshot", "swapped", "promoted"],
 )
+@pytest.mark.slow
 def test_it_gives_no_vote_while_somebody_may_count_on_it(
     how: Callable[[RedisServer, RedisServer], None], lags: bool, three: RedlockNodes
 ) -> None:
@@ -98,6 +99,7 @@ def test_it_gives_no_vote_while_somebody_may_count_on_it(
             node.ask("CONFIG", "SET", "port", spare.port)
 
 
+@pytest.mark.slow
 def test_a_detached_hold_that_somebody_had_is_not_attached_again(three: RedlockNodes) -> None:
     """The first one attached it by two nodes and released it. One of the two comes back with an old
     copy of the detached hold, and the third has it still: together they are a majority.
@@ -129,6 +131,7 @@ def test_a_detached_hold_that_somebody_had_is_not_attached_again(three: RedlockN
 
 
 @pytest.mark.parametrize("gone", [True, False], ids=["gone", "answering"])
+@pytest.mark.slow
 def test_a_server_that_is_replaced_has_to_be_gone(three: RedlockNodes, gone: bool) -> None:
     """The page says so. One that goes on answering whoever is connected to it votes beside the one
     that has its address now, and no node can tell: each of the two has a majority with another.
@@ -151,6 +154,7 @@ def test_a_server_that_is_replaced_has_to_be_gone(three: RedlockNodes, gone: boo
     ports.close()
 
 
+@pytest.mark.slow
 def test_a_master_that_sentinels_made_gives_no_vote_for_the_longest_ttl(
     redis_sentinel: SentinelService,
 ) -> None:

@@ -72,6 +72,7 @@ def test_a_group_is_refused_unless_it_is_asked_for(redis_sentinel: SentinelServi
 
 
 @pytest.mark.parametrize("colour", list(COLOURS))
+@pytest.mark.slow
 def test_a_group_votes_and_goes_on_voting_after_a_failover(
     colour: str, singles: list[RedisServer], group: SentinelService
 ) -> None:

@@ -142,6 +142,7 @@ def few() -> Iterator[RedlockNodes]:
 
 @pytest.mark.faults
 @pytest.mark.parametrize("kind", _able(stepped.KINDS))
+@pytest.mark.slow
 def test_at_each_moment(few: RedlockNodes, kind: str) -> None:
     url = f"{few.url}&namespace={secrets.token_hex(4)}"
     interrupting.stepping(url, kind, EVERY, least=0)

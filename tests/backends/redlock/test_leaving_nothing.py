@@ -20,6 +20,7 @@ LINE = "locknut:{x}:redlock:line"
 pytestmark = [pytest.mark.redis, pytest.mark.parametrize("colour", list(COLOURS))]
 
 
+@pytest.mark.slow
 def test_no_ballot_is_kept_of_what_is_over(three: RedlockNodes, colour: str) -> None:
     """Released, lost, detached, timed out, or in vain because nobody was there."""
     paint = COLOURS[colour]()

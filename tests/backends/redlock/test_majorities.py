@@ -87,6 +87,7 @@ def test_dead_nodes_are_not_asked_over_and_over(five: RedlockNodes, colour: str)
 
 
 @pytest.mark.timeout(40)
+@pytest.mark.slow
 def test_a_majority_that_hangs_is_waited_for_once(five: RedlockNodes, colour: str) -> None:
     """Each time would be two seconds."""
 

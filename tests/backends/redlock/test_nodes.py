@@ -71,6 +71,7 @@ def test_the_published_algorithm_lets_two_in_when_a_node_restarts_empty(
     assert naive[1].acquire("x", 30), "two holders: this is the hole"
 
 
+@pytest.mark.slow
 def test_ours_does_not(five: RedlockNodes) -> None:
     with ready(five) as first, locknut.connect(forgetful(five)) as second:
         for node in five.nodes[3:]:
@@ -105,6 +106,7 @@ def test_a_vote_that_comes_after_the_release_leaves_nothing(five: RedlockNodes) 
             pass
 
 
+@pytest.mark.slow
 def test_fences_grow_though_every_node_forgets_everything(five: RedlockNodes) -> None:
     with ready(five) as locks:
         with locks.lock("x", ttl=TTL) as lease:
@@ -115,6 +117,7 @@ def test_fences_grow_though_every_node_forgets_everything(five: RedlockNodes) ->
             assert lease.fence > before
 
 
+@pytest.mark.slow
 def test_a_majority_that_forgot_ends_the_hold(five: RedlockNodes) -> None:
     with ready(five) as locks:
         lease = locks.lock("x", ttl=TTL).acquire(timeout=5)
@@ -147,6 +150,7 @@ def test_a_minority_that_forgot_is_mended(five: RedlockNodes) -> None:
         until(lambda: not any(keys(node, "x") for node in five.nodes), "the last has heard of it")
 
 
+@pytest.mark.slow
 def test_clients_that_count_on_different_longest_ttls_are_refused(five: RedlockNodes) -> None:
     with (
         ready(five),

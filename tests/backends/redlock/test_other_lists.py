@@ -124,6 +124,7 @@ def test_a_list_is_changed_by_an_operator_and_who_has_the_old_one_is_refused(
             pass
 
 
+@pytest.mark.slow
 def test_who_is_refused_by_the_others_does_not_take_a_node_that_forgot(
     fresh: RedlockNodes,
 ) -> None:

@@ -35,6 +35,7 @@ def set_clock(node: RedisServer, ahead: float) -> None:
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["asked before", "not asked before"])
+@pytest.mark.slow
 def test_a_node_that_boots_behind_and_is_set_right_gives_no_vote(
     clocks: RedlockNodes, asked: bool
 ) -> None:
@@ -54,6 +55,7 @@ def test_a_node_that_boots_behind_and_is_set_right_gives_no_vote(
         nobody_else_comes_in(url, lease)
 
 
+@pytest.mark.slow
 def test_a_node_that_boots_behind_does_not_take_fences_back(clocks: RedlockNodes) -> None:
     """It is set right only after its quarantine: its numbers begin above the time that the majority
     has all the same.
@@ -102,6 +104,7 @@ def test_a_node_that_jumps_ahead_and_is_set_right_gives_no_vote(
         assert got is None or got.fence > lease.fence
 
 
+@pytest.mark.slow
 def test_the_number_is_known_for_a_day_after_what_it_says(clocks: RedlockNodes) -> None:
     """All clocks are two days ahead, then right again, then nobody comes for a day."""
     url = f"redlock://{clocks.hosts}?max_ttl={TTL:g}&durable=true"
@@ -151,6 +154,7 @@ def test_a_client_whose_clock_is_behind_gets_a_lock(
         assert lease.fence > (time.time() - 60) * 1e6
 
 
+@pytest.mark.slow
 def test_small_steps_lose_nothing_and_stop_nobody(clocks: RedlockNodes) -> None:
     """A tenth of a second on two of three: less than nodes keep a hold for longer anyway."""
     url = f"redlock://{clocks.hosts}?max_ttl=60&durable=true"

@@ -50,6 +50,7 @@ back with old data, or is replaced, is `stale_data` and `resyncs`; a clock that 
 minority only, is `clock_jumps`."""
 
 
+@pytest.mark.slow
 def test_many_duels_break_nothing_and_every_fault_was_there() -> None:
     met: Counter[str] = Counter()
     for seed in range(DUELS):
@@ -63,6 +64,7 @@ def test_many_duels_break_nothing_and_every_fault_was_there() -> None:
     assert not [what for what in met if what.startswith("refused")]
 
 
+@pytest.mark.slow
 def test_everybody_gets_on_when_the_faults_are_over() -> None:
     for seed in range(FULL_RUNS):
         outcome = run(seed, Setting(REDLOCK))

@@ -175,6 +175,7 @@ def _finds(table: SqlTable) -> None:
 
 @pytest.mark.sqlite
 @pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.slow
 def test_a_mistake_in_the_statements_is_found(mistake: str, quick_path: Path) -> None:
     before, after = MISTAKES[mistake]
     right = Settings("").statements

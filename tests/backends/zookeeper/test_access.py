@@ -210,6 +210,7 @@ def test_a_root_that_we_may_not_write_to_is_an_error_that_says_so(
         bobs.lock("x").acquire(timeout=PATIENCE)
 
 
+@pytest.mark.slow
 def test_a_server_with_too_many_connections_of_ours_says_so() -> None:
     with (
         ZooKeeperServer(connections=1) as server,
@@ -223,6 +224,7 @@ def test_a_server_with_too_many_connections_of_ours_says_so() -> None:
             pass
 
 
+@pytest.mark.slow
 def test_a_session_is_proven_where_the_root_is_not_ours_to_read() -> None:
     with ZooKeeperServer() as server:
         with kazoo_client(server.address) as owner:

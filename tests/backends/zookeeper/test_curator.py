@@ -123,6 +123,7 @@ def test_a_mutex_of_theirs_knows_its_own_names_alone(place: Place, curators: lis
     first.release("write", path)
 
 
+@pytest.mark.slow
 def test_a_program_of_theirs_that_dies_lets_ours_in(
     zookeeper_server: ZooKeeperServer, place: Place
 ) -> None:

@@ -99,6 +99,7 @@ def test_ours_behind_theirs_is_woken_when_theirs_moves_up(place: Place, curator:
         curator.release("semaphore2", path)
 
 
+@pytest.mark.slow
 def test_a_waiter_of_theirs_that_dies_at_the_head_lets_ours_in(
     zookeeper_server: ZooKeeperServer, place: Place
 ) -> None:

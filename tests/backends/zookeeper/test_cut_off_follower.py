@@ -58,6 +58,7 @@ def holder_url(server: ZooKeeperServer, path: str) -> str:
     return f"{server.url}/{path}?session_timeout={SESSION:g}"
 
 
+@pytest.mark.slow
 def test_nobody_holds_twice_and_kazoo_does(divided: Divided) -> None:
     """kazoo beside us shows that the scenario is the one: it believes to hold, and is connected."""
     path = root()
@@ -86,6 +87,7 @@ def _assert_fooled(naive: KazooClient, theirs: Any, divided: Divided) -> None:
         assert naive.connected
 
 
+@pytest.mark.slow
 def test_the_same_on_a_loop(divided: Divided) -> None:
     async def story() -> None:
         path = root()

@@ -74,6 +74,7 @@ def _assert_alone_it_answers(naive: KazooClient, deserted: Deserted) -> None:
     assert naive.connected
 
 
+@pytest.mark.slow
 def test_nobody_holds_twice(deserted: Deserted) -> None:
     path = root()
     url = f"{deserted.leader.url}/{path}?session_timeout={SESSION:g}"
@@ -92,6 +93,7 @@ def test_nobody_holds_twice(deserted: Deserted) -> None:
             _assert_alone_it_answers(naive, deserted)
 
 
+@pytest.mark.slow
 def test_the_same_on_a_loop_for_a_session_that_was_taken_back(deserted: Deserted) -> None:
     """The client reconnects to the leader of the past, which knows its session."""
 

@@ -22,6 +22,7 @@ def test_a_loops_session_survives_the_child(url: str) -> None:
     a_loop_survives_the_child(url)
 
 
+@pytest.mark.slow
 def test_the_child_does_not_keep_its_dead_parents_lock(url: str) -> None:
     """Of the sockets it has inherited none is left open, and nobody pings."""
     a_dead_parents_lock_is_free(f"{url}?session_timeout=5", PATIENCE)

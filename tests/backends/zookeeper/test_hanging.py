@@ -171,6 +171,7 @@ class _stopped:  # noqa: N801  # it reads as what it is
 
 
 @pytest.mark.parametrize("session", SESSIONS)
+@pytest.mark.slow
 def test_a_release_does_not_wait_for_long(server: ZooKeeperServer, path: str, session: int) -> None:
     with locknut.connect(f"{server.url}/{path}?session_timeout={session}") as locks:
         lease = locks.lock("x").acquire()

@@ -112,6 +112,7 @@ def test_several_of_which_one_is_held_leave_nobody_behind(url: str, kazoo: Kazoo
     run(other.close())
 
 
+@pytest.mark.slow
 def test_a_thousand_waiters_and_a_release_wakes_one(anywhere: str, server: ZooKeeperServer) -> None:
     eventually(lambda: server.watches() == 0, "those of other tests are gone")
     port, other = (
@@ -242,6 +243,7 @@ def test_numbers_that_wrap_do_not_stop_the_line(url: str, kazoo: KazooClient) ->
     run(port.close())
 
 
+@pytest.mark.slow
 def test_a_detached_hold_that_nobody_takes_is_removed_by_waiters(url: str) -> None:
     with locknut.connect(url) as web, locknut.connect(url) as others:
         with others.lock("warm"):
@@ -257,6 +259,7 @@ def test_a_detached_hold_that_nobody_takes_is_removed_by_waiters(url: str) -> No
             others.attach(text)
 
 
+@pytest.mark.slow
 def test_a_hold_is_detached_for_longer_than_any_session(url: str) -> None:
     """No session has anything to do with it."""
     with locknut.connect(f"{url}?session_timeout=2") as web, locknut.connect(url) as worker:
@@ -273,6 +276,7 @@ def test_a_hold_is_detached_for_longer_than_any_session(url: str) -> None:
             worker.lock("x", ttl=60)
 
 
+@pytest.mark.slow
 def test_empty_lock_nodes_are_the_servers_to_remove(url: str, kazoo: KazooClient) -> None:
     """Container nodes, of which this server gets rid every second; then they are made again."""
     space = f"/{url.rpartition('/')[2]}/locknut"

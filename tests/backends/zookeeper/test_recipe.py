@@ -163,6 +163,7 @@ def test_the_writer_of_a_read_write_lock_has_curators_name_for_it() -> None:
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
+@pytest.mark.slow
 def test_different_names_have_different_nodes_that_the_server_accepts(one: str, two: str) -> None:
     first, second = (node_names.folder("/top", f"space:{name}") for name in (one, two))
     assert (first == second) == (one == two)

@@ -85,6 +85,7 @@ def test_a_short_cut_puts_a_lease_at_risk_and_nothing_is_lost(
     assert "lost" not in events
 
 
+@pytest.mark.slow
 def test_a_long_cut_is_a_loss_that_the_holder_knows_first(
     proxy: FaultProxy, path: str, server: ZooKeeperServer
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_long_cut_is_a_loss_that_the_holder_knows_first(
             assert again.fence > next_one.fence
 
 
+@pytest.mark.slow
 def test_a_long_cut_on_a_loop(proxy: FaultProxy, path: str, server: ZooKeeperServer) -> None:
     async def story() -> None:
         async with (
@@ -124,6 +126,7 @@ def test_a_long_cut_on_a_loop(proxy: FaultProxy, path: str, server: ZooKeeperSer
 
 
 @pytest.mark.parametrize("released", [False, True])
+@pytest.mark.slow
 def test_what_was_lost_or_released_in_an_outage_is_given_back_after_it(
     proxy: FaultProxy, path: str, server: ZooKeeperServer, released: bool
 ) -> None:
@@ -152,6 +155,7 @@ def test_what_was_lost_or_released_in_an_outage_is_given_back_after_it(
         assert locks._client.backend.session.epoch == epoch  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_session_that_is_shorter_than_asked_for_keeps_its_leases() -> None:
     """Renewals come as often as what was granted needs."""
     with (
@@ -226,6 +230,7 @@ def test_a_reply_that_was_lost_leaves_one_node_and_one_grant(
     run(port.close())
 
 
+@pytest.mark.slow
 def test_a_reply_about_several_that_was_lost_leaves_one_node_each(
     proxy: FaultProxy, path: str, beside: KazooClient
 ) -> None:
@@ -314,6 +319,7 @@ def test_who_waits_when_its_session_ends_stands_in_line_again(
     asyncio.run(story())
 
 
+@pytest.mark.slow
 def test_a_restarted_ensemble_still_knows_who_holds() -> None:
     """All of its servers are gone at once."""
     with ZooKeeperEnsemble() as ensemble:
@@ -330,6 +336,7 @@ def test_a_restarted_ensemble_still_knows_who_holds() -> None:
                 assert again.fence > lease.fence
 
 
+@pytest.mark.slow
 def test_a_restarted_server_still_knows_who_holds() -> None:
     with ZooKeeperServer() as server, locknut.connect(f"{server.url}?session_timeout=20") as locks:
         with locks.lock("x") as lease:
@@ -363,6 +370,7 @@ def test_the_leader_is_killed_and_nothing_is_lost(zookeeper_ensemble: ZooKeeperE
     zookeeper_ensemble.wait_until_whole()
 
 
+@pytest.mark.slow
 def test_a_stopped_follower_is_left_for_another_server(
     zookeeper_ensemble: ZooKeeperEnsemble,
 ) -> None:
@@ -389,6 +397,7 @@ def test_a_stopped_follower_is_left_for_another_server(
     zookeeper_ensemble.wait_until_whole()
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_gone_with_its_session_and_a_closed_one_at_once(
     zookeeper_server: ZooKeeperServer, path: str
 ) -> None:

@@ -28,6 +28,7 @@ def url(zookeeper_ensemble: ZooKeeperEnsemble) -> Iterator[str]:
     zookeeper_ensemble.wait_until_whole()
 
 
+@pytest.mark.slow
 def test_a_lease_is_at_risk_then_lost_and_an_acquire_gives_up(
     zookeeper_ensemble: ZooKeeperEnsemble, url: str
 ) -> None:
@@ -45,6 +46,7 @@ def test_a_lease_is_at_risk_then_lost_and_an_acquire_gives_up(
             assert soonest <= time.monotonic() - began < latest + BUSY
 
 
+@pytest.mark.slow
 def test_the_same_on_a_loop(zookeeper_ensemble: ZooKeeperEnsemble, url: str) -> None:
     async def story() -> None:
         async with aio.connect(url) as locks:

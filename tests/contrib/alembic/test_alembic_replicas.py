@@ -79,6 +79,7 @@ def _first_is_killed(database: str, locks_url: str, folder: Path) -> Project:
 
 @pytest.mark.faults
 @on(("postgresql", "file"))
+@pytest.mark.slow
 def test_another_takes_over_from_a_killed_one(
     database: str, locks_url: str, tmp_path: Path
 ) -> None:

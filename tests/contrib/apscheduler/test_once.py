@@ -112,6 +112,7 @@ def runs(folder: Path) -> list[str]:
 
 
 @pytest.mark.faults
+@pytest.mark.slow
 def test_several_hosts_run_each_scheduled_time_once_while_they_are_killed(
     start: Start, tmp_path: Path
 ) -> None:

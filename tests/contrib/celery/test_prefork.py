@@ -97,6 +97,7 @@ def test_a_child_that_is_killed_frees_the_lock(shop: Shop) -> None:
     assert shop.get(other) == 2
 
 
+@pytest.mark.slow
 def test_a_message_that_comes_again_is_not_skipped_for_its_own_dead_run(shop: Shop) -> None:
     """On Redis the lock of the killed child is still there when the broker delivers again."""
     sent = shop.send("skipping", "again")

@@ -105,6 +105,7 @@ def test_another_takes_over_everywhere(database: Any, url: str, tmp_path: Path) 
 
 @pytest.mark.file
 @pytest.mark.sqlite
+@pytest.mark.slow
 def test_the_wait_has_a_bound_and_nobody_waits_at_head(url: str, tmp_path: Path) -> None:
     site = Site(tmp_path, url)
     hurried = (*MIGRATE, "--lock-timeout", "0")

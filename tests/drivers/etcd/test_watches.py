@@ -112,6 +112,7 @@ def test_a_cut_connection_is_resumed_without_a_gap(
 
 
 @pytest.mark.faults
+@pytest.mark.slow
 def test_many_watches_share_one_connection(
     colour: Colour, etcd_server: EtcdServer, key: bytes
 ) -> None:
@@ -133,6 +134,7 @@ def test_many_watches_share_one_connection(
 
 
 @pytest.mark.faults
+@pytest.mark.slow
 def test_watches_follow_to_another_member(
     colour: Colour, cluster: EtcdCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +158,7 @@ def test_watches_follow_to_another_member(
 
 
 @pytest.mark.faults
+@pytest.mark.slow
 def test_watches_leave_a_member_that_is_cut_off(colour: Colour, cluster: EtcdCluster) -> None:
     """It says that it has no leader; nobody else has to find out."""
     heard = Heard()

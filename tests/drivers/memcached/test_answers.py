@@ -162,6 +162,7 @@ def test_what_greets_like_no_memcached_is_no_answer(scripted: Scripted, way: Way
 
 
 @pytest.mark.memcached
+@pytest.mark.slow
 def test_a_refusal_whose_caller_has_gone_is_not_the_start_of_another_answer(
     memcached_server: MemcachedServer,
 ) -> None:

@@ -28,6 +28,7 @@ def url(database: Database, mode: str) -> str:
     return f"{database.url}?{few}&namespace={secrets.token_hex(4)}"
 
 
+@pytest.mark.slow
 def test_session_mode_at_some_moments(database: Database) -> None:
     interrupting.stepping(url(database, "session"), "crowded", 149)
 

@@ -79,6 +79,7 @@ def test_readers_come_in_beside_each_other(database: Database, paint: Colour) ->
     paint.run(story())
 
 
+@pytest.mark.slow
 def test_when_all_connections_hold_locks_that_is_said(database: Database, paint: Colour) -> None:
     async def story() -> None:
         locks = connect(paint, database, connections=2)
@@ -96,6 +97,7 @@ def test_when_all_connections_hold_locks_that_is_said(database: Database, paint:
     paint.run(story())
 
 
+@pytest.mark.slow
 def test_a_server_that_is_full_says_so(own_server: SqlServer, paint: Colour) -> None:
     async def story() -> None:
         database = own_server.database()
@@ -248,6 +250,7 @@ def test_another_mode_is_refused(database: Database) -> None:
         locknut.connect(f"{database.url}?mode=advisory")
 
 
+@pytest.mark.slow
 def test_a_row_that_a_stranger_has_locked_is_named(database: Database, paint: Colour) -> None:
     """55P03 and 1205: what was undone is tried again, and then given up; nothing stays behind."""
 

@@ -32,6 +32,7 @@ TTL = 3.0
 
 
 @pytest.mark.parametrize("mode", [Mode.EXCLUSIVE, Mode.SHARED])
+@pytest.mark.slow
 def test_the_next_one_waits_until_the_hold_has_run_out(
     database: Database, paint: Colour, mode: Mode
 ) -> None:
@@ -70,6 +71,7 @@ def test_a_renewal_does_not_keep_what_has_no_session(database: Database, paint: 
     paint.run(story())
 
 
+@pytest.mark.slow
 def test_the_holder_is_told_at_once(database: Database, paint: Colour) -> None:
     """Long before its next renewal; then it gives the row back, and the next one comes in."""
 
@@ -205,6 +207,7 @@ def test_one_that_is_stopped_between_lock_and_row_is_not_waited_for_for_ever(
     paint.run(story())
 
 
+@pytest.mark.slow
 def test_the_server_is_killed_and_comes_back(own_server: SqlServer, paint: Colour) -> None:
     """All its sessions are gone: holders are told, and nobody is let in before that."""
 

@@ -50,6 +50,7 @@ def test_one_that_ends_in_good_order_is_not_waited_for(database: Database) -> No
             assert time.monotonic() - began < TTL / 2
 
 
+@pytest.mark.slow
 def test_one_that_is_killed_is_waited_for(database: Database) -> None:
     """The server sees a connection end, and cannot know that nobody is at work any more."""
     with locknut.connect(by_session(database), namespace="t") as locks:
@@ -64,6 +65,7 @@ def test_one_that_is_killed_is_waited_for(database: Database) -> None:
                 assert time.monotonic() - granted < TTL + 30
 
 
+@pytest.mark.slow
 def test_a_session_that_is_idle_is_not_ended(own_server: SqlServer, paint: Colour) -> None:
     async def story() -> None:
         database = own_server.database()

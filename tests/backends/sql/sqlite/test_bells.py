@@ -60,6 +60,7 @@ def test_a_release_rings_another_process_without_the_net(tmp_path: Path) -> None
     assert os.listdir(tmp_path) == ["locks.db"]
 
 
+@pytest.mark.slow
 def test_what_a_killed_waiter_leaves_is_removed_by_the_next(tmp_path: Path) -> None:
     with locknut.connect(url(tmp_path)) as locks:
         lock = locks.lock("x", ttl=60)

@@ -107,6 +107,7 @@ def test_a_timeout_is_kept_while_somebody_else_writes(
             pass
 
 
+@pytest.mark.slow
 def test_a_hold_outlives_seconds_of_a_foreign_writer(tmp_path: Path) -> None:
     with locknut.connect(url(tmp_path)) as locks, locks.lock("x", ttl=6) as lease:
         writer = program(LOCKED, tmp_path / "locks.db")
@@ -179,6 +180,7 @@ def test_closing_with_many_holds_is_short(tmp_path: Path, monkeypatch: pytest.Mo
         assert not others.list()
 
 
+@pytest.mark.slow
 def test_two_hundred_tasks_wait_with_few_descriptors(tmp_path: Path) -> None:
     async def story() -> list[int]:
         fences: list[int] = []

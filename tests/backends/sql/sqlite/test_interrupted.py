@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.sqlite, pytest.mark.faults]
 
 
 @pytest.mark.parametrize("kind", stepped.KINDS)
+@pytest.mark.slow
 def test_at_each_moment(tmp_path: Path, kind: str) -> None:
     interrupting.stepping(url(tmp_path), kind, 7)
 
