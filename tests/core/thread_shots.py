@@ -31,16 +31,17 @@ class Shot:
         self._inside = inside.__code__
         self._left = moment
         self._error = error
-        self._thread: threading.Thread | None = None
+        self._thread: int | None = None
         self._before: tuple[FrameType, int] | None = None
         """The last step: in which frame, and which instruction."""
 
     def begin(self, frame: FrameType, event: str, arg: object) -> Any:  # a trace function
         del event, arg
-        thread = threading.current_thread()
+        # By its number: Python makes up a thread for whoever asks for one before it is listed.
+        thread = threading.get_ident()
         if self._thread is None and frame.f_code is self._inside:
             self._thread = thread
-        elif self._thread is not thread or self.where:
+        elif self._thread != thread or self.where:
             return None
         else:
             self._look(frame)
