@@ -37,7 +37,7 @@ demo-ops: setup  ## see a day of trouble in the dashboard, on file: and on a Red
 	@$(VENV)/python scripts/fetch_servers.py redis
 	@$(VENV)/python scripts/demo_ops.py $(ARGS)
 
-test:            ## run what every change must pass, on python3, in about a quarter of an hour
+test:            ## run what every change must pass, on python3, in about ten minutes
 	@$(FIND) "$$python" scripts/run_tests.py $(ARGS)
 
 test-all:        ## run what `make test` leaves out: the long tests, those that need root, other CPythons

@@ -5,21 +5,30 @@
     python3 scripts/run_tests.py tests/guards -x  these, whatever they take: pytest's own arguments
     python3 scripts/run_tests.py --coverage       the first, and whether enough of the package ran
 
+The contract of the engines (tests/conformance) mostly waits, and everything else mostly computes.
+So they run side by side, each with workers of its own: one after the other they would leave half
+of the machine unused, and then overload it.
+
 What fails among many workers, and is little, is run once more by itself, and named in the end: on a
 busy machine a test may get too little time. It is to be looked at all the same.
 
-The servers that the tests need are fetched first (scripts/fetch_servers.py); in CI a server that
-cannot be had is a failure. With LOCKNUT_PYTHONS=main no other CPython is used.
+The servers that the tests need are fetched meanwhile (scripts/fetch_servers.py); in CI a server
+that cannot be had is a failure. With LOCKNUT_PYTHONS=main no other CPython is used.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
 
 from pythons import Interpreter, all_pythons, main_python
 from setup import ROOT, prepare
@@ -33,9 +42,12 @@ SHORT_LIST = [
 QUICK = ["-m", "not slow and not root"]
 REST = ["-m", "slow or root"]
 MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-WORKERS = os.environ.get("LOCKNUT_TEST_WORKERS", "6" if MEMORY > 9 else "4")
-"""Files of tests that run at once, each with servers of its own: most tests wait for something, and
-together ten of them took 8.5 GB. More than six on two cores leave many without time."""
+ROOM_FOR = 10 if MEMORY > 12 else 6 if MEMORY > 9 else 4
+WORKERS = int(os.environ.get("LOCKNUT_TEST_WORKERS") or ROOM_FOR)
+"""Files of tests that run at once, each with servers of its own: ten of them took 8.5 GB. Half of
+them are of what waits."""
+WAITING = "tests/conformance"
+"""What mostly waits: it leaves nine tenths of a processor unused."""
 FEW = 20
 """As many failures may be the machine's fault; more are not."""
 TESTS_FAILED = 1
@@ -48,10 +60,12 @@ def main() -> int:
     """Return 0 if every run passed."""
     arguments = sys.argv[1:]
     chosen = main_python()
-    interpreter = str(prepare(ROOT / ".venv", ["dev"], chosen))
-    with _compiled(interpreter) if arguments in ([], ["--rest"]) else nullcontext():
-        fetched = _servers(interpreter)
-    if not fetched and os.environ.get("CI"):
+    fetching = _Fetching()
+    interpreter = str(prepare(ROOT / ".venv", ["dev"], chosen, as_soon_as_made=fetching.begin))
+    fetching.begin(Path(interpreter))
+    if arguments in ([], ["--rest"]):
+        _compile(interpreter)
+    if not fetching.had_all() and os.environ.get("CI"):
         return 1
     others = _others(chosen)
     if arguments[:1] == ["--rest"]:
@@ -59,7 +73,7 @@ def main() -> int:
     print(f"\nCPython {chosen}", flush=True)
     if arguments[:1] == ["--coverage"]:
         return 0 if _covered(interpreter, arguments[1:]) else 1
-    good = _pytest([interpreter], arguments) if arguments else _whole([interpreter], QUICK)
+    good = _pytest([interpreter], arguments) if arguments else _whole(interpreter, QUICK)
     if not arguments:
         versions = "".join(f", CPython {other}" for other in others)
         adds = "the whole contract on every kind of server, crowds, storms and soaks that take long"
@@ -71,10 +85,9 @@ def _rest(
     chosen: Interpreter, interpreter: str, others: list[Interpreter], arguments: list[str]
 ) -> bool:
     """Whether everything passed; the others go first, so that the main summary comes last."""
-    passed = {str(other): _short_run(other) for other in others}
+    passed = _short_runs(others)
     print(f"\nCPython {chosen}: what takes long or needs root", flush=True)
-    run = _pytest if arguments else _whole
-    good = run([interpreter], [*REST, *arguments])
+    good = _pytest([interpreter], [*REST, *arguments]) if arguments else _whole(interpreter, REST)
     if passed:
         told = [f"{version} {'passed' if well else 'FAILED'}" for version, well in passed.items()]
         print(f"\nThe short list: {', '.join(told)}", flush=True)
@@ -86,33 +99,59 @@ def _others(chosen: Interpreter) -> list[Interpreter]:
     return [one for one in everybody if one.short != chosen.short]
 
 
-def _servers(interpreter: str) -> bool:
-    """Whether all are there; by the environment's interpreter, which has a pip."""
-    command = [interpreter, str(ROOT / "scripts" / "fetch_servers.py")]
-    return subprocess.run(command, check=False).returncode == 0
+class _Fetching:
+    """The servers are fetched beside all else that is set up: both mostly wait for the network."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def begin(self, interpreter: Path) -> None:
+        """By the environment's interpreter, which has a pip as soon as it is there."""
+        if self._process is None:
+            command = [str(interpreter), str(ROOT / "scripts" / "fetch_servers.py")]
+            self._process = subprocess.Popen(command)
+
+    def had_all(self) -> bool:
+        return self._process is not None and self._process.wait() == 0
 
 
-@contextmanager
-def _compiled(interpreter: str) -> Iterator[None]:
-    """Compile all tests in the meantime, the first time: or else every worker does it by itself."""
+def _compile(interpreter: str) -> None:
+    """All tests, the first time: or else every worker does it by itself."""
     if any((ROOT / "tests").glob("core/__pycache__/*-pytest-*")):
-        yield
         return
     command = [interpreter, "-m", "pytest", "--collect-only", "-qq"]
-    with subprocess.Popen(command, cwd=ROOT, env=_environment(), stdout=subprocess.DEVNULL):
-        yield
+    collecting = [
+        subprocess.Popen(
+            [*command, *part.paths], cwd=ROOT, env=_environment(), stdout=subprocess.DEVNULL
+        )
+        for part in _parts(["tests"])
+    ]
+    for each in collecting:
+        each.wait()
 
 
-def _short_run(python: Interpreter) -> bool:
-    """Whether the short list passed; without CI, an interpreter without venv is only told of."""
+def _short_runs(others: Sequence[Interpreter]) -> dict[str, bool]:
+    """Whether the short list passed, by interpreter."""
+    with ThreadPoolExecutor() as together:  # each waits for the network most of the time
+        ready = list(together.map(_prepared, others))
+    passed: dict[str, bool] = {}
+    for other, interpreter in zip(others, ready, strict=True):
+        if interpreter is None:  # without CI it is only told
+            passed[str(other)] = not os.environ.get("CI")
+            continue
+        chosen = [each for each in SHORT_LIST if (ROOT / each).exists()]
+        print(f"\nCPython {other}: {' '.join(chosen)}", flush=True)
+        passed[str(other)] = _whole(interpreter, ["-q", *QUICK], chosen)
+    return passed
+
+
+def _prepared(python: Interpreter) -> str | None:
+    """An environment for this one; None if it cannot make any."""
     try:
-        interpreter = prepare(ROOT / f".venv-{python.short}", ["test"], python)
+        return str(prepare(ROOT / f".venv-{python.short}", ["test"], python))
     except SystemExit as problem:
         print(f"Not tested on CPython {python}: {problem}", flush=True)
-        return not os.environ.get("CI")
-    chosen = [each for each in SHORT_LIST if (ROOT / each).exists()]
-    print(f"\nCPython {python}: {' '.join(chosen)}", flush=True)
-    return _whole([str(interpreter)], ["-q", *QUICK, *chosen])
+        return None
 
 
 def _covered(interpreter: str, arguments: list[str]) -> bool:
@@ -128,34 +167,109 @@ def _covered(interpreter: str, arguments: list[str]) -> bool:
     )
 
 
-def _whole(python: list[str], arguments: list[str]) -> bool:
+class _Part(NamedTuple):
+    """Of the tests: it has workers of its own, and notes by itself what failed."""
+
+    name: str
+    paths: list[str]
+    workers: int
+
+    @property
+    def noted(self) -> Path:
+        return ROOT / CACHE / self.name
+
+    def failed(self) -> list[str]:
+        found = self.noted / "v" / "cache" / "lastfailed"
+        return sorted(json.loads(found.read_text())) if found.exists() else []
+
+    def command(self, interpreter: str, arguments: Iterable[str]) -> list[str]:
+        noted = f"cache_dir={self.noted}"
+        return [interpreter, "-m", "pytest", "-o", noted, *arguments, *self.paths]
+
+    def among_others(self, interpreter: str, arguments: Iterable[str]) -> list[str]:
+        crowd = ["-n", str(self.workers), "--dist", "loadfile", "--cache-clear"]
+        return self.command(interpreter, [*crowd, *arguments])
+
+
+def _parts(paths: Sequence[str]) -> list[_Part]:
+    """What computes, and beside it what waits."""
+    waiting = [each for each in paths if each.startswith(WAITING)]
+    others = [each for each in paths if each not in waiting]
+    if "tests" in paths and (ROOT / WAITING).exists():
+        waiting.append(WAITING)
+        others.append(f"--ignore={WAITING}")
+    if not (waiting and others):
+        return [_Part("all", list(paths), WORKERS)]
+    half = max(1, WORKERS // 2)
+    return [_Part("others", others, max(1, WORKERS - half)), _Part("contract", waiting, half)]
+
+
+def _whole(interpreter: str, arguments: Sequence[str], paths: Sequence[str] = ("tests",)) -> bool:
     """Whether all passed; what failed among the others may try again alone."""
-    noted = ["-o", f"cache_dir={CACHE}"]
-    crowd = ["-n", WORKERS, "--dist", "loadfile", "--cache-clear", *noted, *arguments]
-    code = _code(python, crowd)
-    failed = _failed() if code == TESTS_FAILED else []
-    if not 0 < len(failed) <= FEW:
-        return code == 0
+    parts = _parts(paths)
+    commands = [each.among_others(interpreter, arguments) for each in parts]
+    codes = _side_by_side(commands)
+    pairs = list(zip(parts, codes, strict=True))
+    failed = [test for part, code in pairs if code for test in part.failed()]
+    if not 0 < len(failed) <= FEW or not set(codes) <= {0, TESTS_FAILED}:
+        return not any(codes)
     print("\nWhat failed among the others is run again, alone", flush=True)
-    good = _code(python, ["--last-failed", *noted, *arguments]) == 0
-    if good:
-        print("\nPassed alone only, so look at them: too little time, or a race", flush=True)
-        print(*failed, sep="\n", flush=True)
-    return good
+    again = [
+        _run(part.command(interpreter, ["--last-failed", *arguments]))
+        for part, code in pairs
+        if code
+    ]
+    if any(again):
+        return False
+    print("\nPassed alone only, so look at them: too little time, or a race", flush=True)
+    print(*failed, sep="\n", flush=True)
+    return True
 
 
-def _failed() -> list[str]:
-    noted = ROOT / CACHE / "v" / "cache" / "lastfailed"
-    return sorted(json.loads(noted.read_text())) if noted.exists() else []
+def _side_by_side(commands: Sequence[list[str]]) -> list[int]:
+    """Run them at once; the first one shows what it does, then the others show what they did."""
+    first, *others = commands
+    with tempfile.TemporaryDirectory() as folder:
+        shown = [Path(folder, str(at)) for at in range(len(others))]
+        with _beside(others, shown) as processes:
+            codes = [_run(first)]
+            for process, output in zip(processes, shown, strict=True):
+                codes.append(process.wait())
+                with output.open() as told:
+                    shutil.copyfileobj(told, sys.stdout)
+    sys.stdout.flush()
+    return codes
+
+
+@contextmanager
+def _beside(
+    commands: Sequence[list[str]], shown: Sequence[Path]
+) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Each of them writes into a file of its own; none is left behind."""
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for command, output in zip(commands, shown, strict=True):
+            with output.open("wb") as told:
+                started.append(
+                    subprocess.Popen(
+                        command, cwd=ROOT, env=_environment(), stdout=told, stderr=told
+                    )
+                )
+        yield started
+    finally:
+        for each in started:
+            if each.poll() is None:
+                each.terminate()
+                each.wait()
+
+
+def _run(command: list[str]) -> int:
+    return subprocess.run(command, cwd=ROOT, env=_environment(), check=False).returncode
 
 
 def _pytest(python: list[str], arguments: list[str]) -> bool:
-    return _code(python, ["-n", WORKERS, "--dist", "loadfile", *arguments]) == 0
-
-
-def _code(python: list[str], arguments: list[str]) -> int:
-    command = [*python, "-m", "pytest", *arguments]
-    return subprocess.run(command, cwd=ROOT, env=_environment(), check=False).returncode
+    crowd = ["-n", str(min(WORKERS, 6)), "--dist", "loadfile"]
+    return _run([*python, "-m", "pytest", *crowd, *arguments]) == 0
 
 
 def _environment() -> dict[str, str]:

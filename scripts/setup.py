@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 from pythons import Interpreter, ask, main_python
@@ -30,12 +31,15 @@ def prepare(
     python: Interpreter,
     alone: list[str] | None = None,
     apart: list[str] | None = None,
+    as_soon_as_made: Callable[[Path], object] = lambda _interpreter: None,
 ) -> Path:
     """The environment's interpreter, after whatever was needed to get there.
 
     What is in the groups `alone` comes without its own requirements, which contradict others'.
     What is in the groups `apart` comes so too, and into a folder of its own name: its modules are
     called like others'.
+
+    A new environment is told of before anything is installed into it: it has a pip.
     """
     interpreter = folder / "bin" / "python"
     stamp = folder / "locknut-setup"
@@ -47,6 +51,7 @@ def prepare(
         return interpreter
     print(f"Setting up {folder.name} with CPython {python}", flush=True)
     _make(folder, python)
+    as_soon_as_made(interpreter)
     requirements = [line for group in groups for line in requirements_of(group)]
     _pip(interpreter, "install", *requirements, "--editable", str(ROOT))
     for group in alone:

@@ -38,7 +38,7 @@ UNDECLARED = "engine does not declare"
 """Of an engine too: the conformance suite has no test of what the engine does not claim to have."""
 
 SLOW_MAY_TAKE = 600.0
-"""Seconds: half a minute on a quiet machine is several where six workers share two cores."""
+"""Seconds: half a minute on a quiet machine is several where ten workers share two cores."""
 
 pytest_plugins = ["tests.servers.fixtures"]
 

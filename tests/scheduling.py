@@ -9,6 +9,7 @@ they need the whole machine, so one worker has them all.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -17,11 +18,6 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 SECONDS = {
-    "tests/benchmarks/test_workloads_run.py": 1080,  # what belongs to `make test-all`, first
-    "tests/backends/sql/session/test_interrupted.py": 1080,
-    "tests/core/test_unknown_interpreter.py": 430,
-    "tests/contracts/test_commands.py": 250,
-    "tests/faults/test_sql_soak.py": 205,
     "tests/backends/sql/session/test_lost_sessions.py": 165,
     "tests/backends/sql/session/test_lock_sessions.py": 140,
     "tests/conformance/test_mysql.py": 100,
@@ -97,6 +93,9 @@ SECONDS = {
 """What each part of these takes by itself, roughly: only the order counts."""
 APART = {
     "tests/cli/test_conformance.py": 130,
+    "tests/core/test_unknown_interpreter.py": 110,  # these three are long in `make test-all` only
+    "tests/benchmarks/test_workloads_run.py": 35,
+    "tests/contracts/test_commands.py": 40,
     "tests/backends/redis/test_simulated.py": 20,
     "tests/backends/sql/test_simulated.py": 12,
     "tests/backends/sql/session/test_simulated.py": 12,
@@ -107,6 +106,12 @@ APART = {
 }
 """Long files whose tests share nothing, and what the longer tests of each take: any worker may run
 any of them."""
+BY_DATABASE = {
+    "tests/backends/sql/session/test_interrupted.py": 360,
+    "tests/faults/test_sql_soak.py": 70,
+}
+"""Long files whose tests have a database as their first parameter, and what each of these takes. A
+worker runs what belongs to one of them, so it starts that server once."""
 CROWDS = {
     "tests/backends/mysql/test_crowds.py": "test_100_processes_wait",
     "tests/backends/postgresql/test_waking.py": (
@@ -129,14 +134,16 @@ EACH = 0.1
 
 
 def part(nodeid: str) -> str:
-    """What one worker runs in one go: a file, one colour of a conformance suite, one test, or all
-    the crowds.
+    """What one worker runs in one go: a file, one colour of a conformance suite, one test, what is
+    about one database, or all the crowds.
     """
     file, _, test = nodeid.partition("::")
     if CROWDS.get(file) == test.partition("[")[0]:
         return "crowds"
     if file in APART:
         return f"{file} {test}"
+    if file in BY_DATABASE:
+        return f"{file} {re.split('[^a-z]', test.partition('[')[2])[0]}"
     if not file.startswith("tests/conformance/"):
         return file
     suite, in_a_suite, _ = test.partition("::")
@@ -147,9 +154,9 @@ def part(nodeid: str) -> str:
 def longest_first(items: list[pytest.Item]) -> None:
     """Sort them by what their part takes; every worker has to come to the same order."""
     seconds: dict[str, float] = {}
+    known = SECONDS | APART | BY_DATABASE
     for name, count in Counter(part(item.nodeid) for item in items).items():
-        file = name.partition(" ")[0]
-        seconds[name] = APART[file] if file in APART else SECONDS.get(file, count * EACH)
+        seconds[name] = known.get(name.partition(" ")[0], count * EACH)
     seconds["crowds"] = CROWDED
     items.sort(key=lambda item: (-seconds[part(item.nodeid)], part(item.nodeid)))
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.sources import ROOT
-from tests.scheduling import APART, CROWDS, SECONDS, longest_first, part
+from tests.scheduling import APART, BY_DATABASE, CROWDS, SECONDS, longest_first, part
 
 
 def items(*nodeids: str) -> list[Any]:
@@ -32,6 +32,13 @@ def test_a_file_is_one_part_and_a_conformance_suite_is_two() -> None:
 def test_tests_that_share_nothing_are_parts_of_their_own() -> None:
     for file in APART:
         assert part(f"{file}::test_1[a b]") != part(f"{file}::test_1[a c]")
+
+
+def test_what_is_about_one_database_is_one_part() -> None:
+    for file in BY_DATABASE:
+        assert part(f"{file}::test_1[mysql-plain]") == part(f"{file}::test_2[mysql]")
+        assert part(f"{file}::test_1[mysql-plain]") != part(f"{file}::test_1[mariadb-plain]")
+        assert part(f"{file}::test_3") not in {part(f"{file}::test_1[mysql]"), file}
 
 
 def test_all_crowds_are_one_part_whatever_file_they_are_in() -> None:
@@ -58,7 +65,7 @@ def test_the_longest_begin_first() -> None:
 
 
 def test_every_file_that_is_named_exists() -> None:
-    assert not [file for file in (*SECONDS, *APART) if not (ROOT / file).exists()]
+    assert not [file for file in (*SECONDS, *APART, *BY_DATABASE) if not (ROOT / file).exists()]
 
 
 CONFTEST = """
