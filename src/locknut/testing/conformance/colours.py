@@ -160,6 +160,17 @@ class _TaskWorker:
             return await asyncio.shield(self._task)
 
 
+async def _to_its_end(work: Work) -> Any:
+    """It fails, or is cut off, for one reason. What its workers make of that is not printed too:
+    their Locks were closed under them.
+    """
+    try:
+        return await work
+    except BaseException:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+        raise
+
+
 async def _call(work: Callable[[], Work]) -> Any:
     """In the worker's own task: what is called before belongs to its caller."""
     return await work()
@@ -171,7 +182,7 @@ class Asyncio:
     name = "asyncio"
 
     def run(self, work: Work) -> Any:
-        return asyncio.run(work)
+        return asyncio.run(_to_its_end(work))
 
     def locks(self, engine: Engine, settings: Any) -> Any:
         return aio.Locks(engine, settings)
