@@ -96,7 +96,7 @@ def interrupted(
 
 def will_be_renewed(client: Client, *holds: Hold) -> bool:
     """Whether each has a date, or is still to get one, and no FIFO is blocked by its head."""
-    timetable = client.keeper.timetable
+    timetable = client.schedule.timetable
     with client.guard:
         listed = [hold for fifo in timetable._fifos.values() for hold in fifo]
         listed += [hold for due, _, hold in timetable._heap if due == hold.due]
@@ -130,7 +130,7 @@ def test_a_release_keeps_no_other_hold_from_being_renewed() -> None:
     def act(locks: locknut.Locks) -> Callable[[], object]:
         leases[:] = [held(locks, name) for name in ("released", "another", "third")]
         with locks._client.guard:
-            locks._client.keeper._take_in()  # as its next look would
+            locks._client.schedule.take_in()  # as its next look would
         return leases[0].release
 
     for locks, _, where in interrupted(releasing.begin_release, act):

@@ -85,7 +85,7 @@ class Day:
         for name in ("abandoned", "undone", "broken"):
             assert self.others.lock(name).acquire(timeout=PATIENCE), f"{name} was not given back"
         hold = self.kept._hold
-        until(lambda: self.keeper.timetable.next_due() < NEVER, "nothing will be renewed")
+        until(lambda: self.keeper.schedule.timetable.next_due() < NEVER, "nothing will be renewed")
         anchor = hold.anchor
         self.keeper.on_notice(None, Renewal.HELD)
         until(lambda: hold.anchor > anchor, "it is not renewed any more")

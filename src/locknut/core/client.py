@@ -143,6 +143,7 @@ class Client:
         self.exiting = False
         """Whether the interpreter exits: leases then go with everything else, not one by one."""
         self.keeper = Keeper(self, keeper_runtime, keeper_backend, keeper_start)
+        self.schedule = self.keeper.schedule
         backend.listen(_weakly(self.keeper))
 
     def take_guard(self) -> None:
@@ -281,17 +282,17 @@ class Client:
         self.holds[hold.claim.id] = hold
         if hold.ttl != hold.claim.ttl and renewal_times.is_short(hold):
             hold.due = min(hold.due, self.runtime.now() + renewal_times.CONFIRM_AFTER)
-        if hold.due < self.keeper.timetable.asleep_until:
-            self.keeper.expect(hold)  # before it wakes by itself most holds are over
-        if self.heartbeat is not None and not self.keeper.beating:
-            self.keeper.beat()
+        if hold.due < self.schedule.timetable.asleep_until:
+            self.schedule.expect(hold)  # before the keeper wakes by itself most holds are over
+        if self.heartbeat is not None and not self.schedule.beating:
+            self.schedule.beat()
 
     def drop(self, hold: Hold) -> None:
         """Under the guard: from now on no renewal's answer counts for it (S18)."""
         hold.ending = True
         self.holds.pop(hold.claim.id, None)
         if hold.bucket is not NEW:
-            self.keeper.timetable.remove(hold)
+            self.schedule.timetable.remove(hold)
 
     def pass_turn(self, line: Line) -> Waiter | None:
         """Under the guard: the next in line is first now; an empty line goes away."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from locknut.core import losing, pacing, renewal_times
 from locknut.core.durations import spell
 from locknut.core.holding import NEVER
-from locknut.core.values import Broken, HeldUntil, Renewal, RenewalReport, Renewed
+from locknut.core.values import Broken, HeldUntil, Notice, Renewal, RenewalReport, Renewed
 from locknut.errors import BackendError, BackendUnavailable
 
 if TYPE_CHECKING:
@@ -110,10 +110,28 @@ def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:
         else:
             hold.failures += 1
         if hold.ttl is not None:
-            client.keeper.reschedule(hold, now)
+            client.schedule.plan(hold, now)
     if first_failure:
         left = hold.ends_at() - now
         client.emit("at_risk", hold, aside=True, reason=f"not renewed, {spell(left)} left")
+
+
+def noticed(client: Client, claim_id: str | None, what: Notice, holds: Sequence[Hold] = ()) -> None:
+    """Take in a notice of the engine: what became of one hold, or of all that there were then."""
+    with client.guard:
+        one = client.holds.get(claim_id) if claim_id is not None else None
+    for hold in [one] if one is not None else holds:
+        if isinstance(what, Broken):
+            losing.lose(client, hold, losing.broken(what.note))
+        elif what is Renewal.LOST:
+            losing.lose(client, hold, "broken" if claim_id is not None else "session")
+        else:
+            with client.guard:
+                if not hold.ending:
+                    if what is Renewal.UNKNOWN:
+                        hold.failures = max(1, hold.failures)
+                    at_once = what is Renewal.HELD
+                    client.schedule.plan(hold, client.runtime.now(), at_once=at_once)
 
 
 def _report(client: Client, hold: Hold, answer: Renewed, now: float) -> RenewalReport:
