@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from locknut.core.callers import Caller
+    from locknut.core.closing import Closing
     from locknut.core.holding import LeaseCore
     from locknut.core.inspecting import Question
     from locknut.core.lock_request import LockOptions
@@ -138,6 +139,8 @@ class Client:
         """Whether the keeper acts for a caller: then events are emitted aside."""
         self.closed = ""
         """Why this client can no longer be used; empty while it can."""
+        self.closing: Closing | None = None
+        """What `close` has ended so far."""
         self.recorder = recorder
         """Writes events into the engine's history, where that is wanted."""
         self.exiting = False
