@@ -50,8 +50,11 @@ async def last_for(client: Client, lease: LeaseCore, ttl: float) -> None:
         (answer,) = await client.runtime.finish(client.backend.renew([claim]))
     else:
         # A renewal never shortens. If the answer is lost this may still be applied, however late,
-        # so from now on nobody believes in a later end.
-        before, hold.hold_until = hold.hold_until, min(hold.hold_until, ends)
+        # so from now on nobody believes in a later end, and its loss is told then.
+        with client.guard:
+            before, hold.hold_until = hold.hold_until, min(hold.hold_until, ends)
+            if not hold.ending:
+                client.schedule.plan(hold, sent)
         held = await client.runtime.finish(client.backend.detach(claim, ttl))
         hold.hold_until = before
         answer = Renewal.HELD if held else Renewal.LOST
