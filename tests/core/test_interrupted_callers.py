@@ -21,7 +21,7 @@ from locknut.backends.memory.store import Store
 from locknut.core import acquiring, detaching, inspecting, releasing, renewing
 from locknut.core.client import Client
 from locknut.core.holding import NEW, Hold
-from locknut.core.timetable import NEVER
+from locknut.core.runtime_port import NEVER
 from locknut.runtimes.threads import run
 from tests.api import crowd
 from tests.core import thread_shots

@@ -16,7 +16,7 @@ from locknut.backends.memory import MemoryEngine
 from locknut.core import pacing
 from locknut.core.keeper import Keeper
 from locknut.core.lock_request import LockOptions
-from locknut.core.timetable import NEVER
+from locknut.core.runtime_port import NEVER
 from locknut.core.values import Claim, Granted, Notice, Renewal
 from locknut.runtimes import threads
 from tests.core import thread_shots

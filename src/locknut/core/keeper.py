@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from locknut.core import losing, renewal_times, renewing
 from locknut.core.keeper_thread import KeeperThread
+from locknut.core.runtime_port import NEVER
 from locknut.core.schedule import Schedule
 from locknut.core.tidying import Tidying
-from locknut.core.timetable import BATCH, NEVER
+from locknut.core.timetable import BATCH
 from locknut.core.undoing import Owed, Undoing
 from locknut.core.values import Claim, Notice, Renewal
 

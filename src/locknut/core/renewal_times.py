@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from locknut.core import pacing
-from locknut.core.timetable import NEVER
+from locknut.core.runtime_port import NEVER
 
 if TYPE_CHECKING:
     from locknut.core.holding import Hold
 
 SHORT = 6.0
 """A hold with a shorter ttl is nearly over when a command of the usual time limit has failed."""
-
-
 CONFIRM_AFTER = 0.05
 """When a grant for less than was asked is confirmed, and so gets its full ttl: a stall of seconds
 must not cost it what was promised for half a minute. Most contended holds are over by then."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from locknut.core import losing, pacing, renewal_times
 from locknut.core.durations import spell
-from locknut.core.holding import NEVER
+from locknut.core.runtime_port import NEVER
 from locknut.core.values import Broken, HeldUntil, Notice, Renewal, RenewalReport, Renewed
 from locknut.errors import BackendError, BackendUnavailable
 

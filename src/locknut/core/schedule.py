@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from locknut.core import pacing, renewal_times
 from locknut.core.holding import NEW
-from locknut.core.timetable import NEVER, Timetable, newest
+from locknut.core.runtime_port import NEVER
+from locknut.core.timetable import Timetable, newest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
