@@ -1,8 +1,8 @@
 """What one Locks knows: its engine, its lines, its holds, and the keeper that looks after them.
 
-The verbs are in `acquiring`, `releasing`, `renewing`, `losing`, `detaching` and `inspecting`. They
-change this state under `guard`, which is never held over a command or a wait: what a step decides
-under the guard it carries out after.
+The verbs are in `acquiring`, `releasing`, `renewing`, `losing`, `detaching`, `inspecting` and
+`closing`. They change this state under `guard`, which is never held over a command or a wait: what
+a step decides under the guard it carries out after.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from locknut.core import callers, renewal_times, validation
 from locknut.core.holding import NEW, Hold
 from locknut.core.keeper import Keeper
 from locknut.core.lock_request import LockRequest
-from locknut.core.values import Capability, Claim, Event, KeyPolicy, Mode, Notice
+from locknut.core.values import Capability, Claim, Event, KeyPolicy, Mode
 from locknut.errors import ConfigurationError, DeadlockDetected
 
 if TYPE_CHECKING:
@@ -53,18 +53,6 @@ class Awake:
 _serials = count(1)
 _PERMIT = Mode.PERMIT
 _new_tuple = tuple.__new__
-
-
-def _weakly(keeper: Keeper) -> Callable[[str | None, Notice], None]:
-    """The keeper's `on_notice` for a backend, without a reference that keeps the keeper alive."""
-    known = weakref.ref(keeper)
-
-    def on_notice(claim_id: str | None, what: Notice) -> None:
-        listening = known()
-        if listening is not None:
-            listening.on_notice(claim_id, what)
-
-    return on_notice
 
 
 class Client:
@@ -146,8 +134,8 @@ class Client:
         self.exiting = False
         """Whether the interpreter exits: leases then go with everything else, not one by one."""
         self.keeper = Keeper(self, keeper_runtime, keeper_backend, keeper_start)
-        self.schedule = self.keeper.schedule
-        backend.listen(_weakly(self.keeper))
+        self.schedule = self.keeper.schedule  # at hand, because every acquire asks it
+        self.keeper.listen_to(backend)
 
     def take_guard(self) -> None:
         """Take a new guard: in a forked child the thread that had the old one does not exist."""
@@ -170,9 +158,10 @@ class Client:
         return key.removeprefix(self.prefix)
 
     def slot(self, key: str, options: LockOptions) -> str:
-        """Where a caller's own lease of this key is kept, for re-entry: into this Locks' own holds.
+        """Where a caller keeps its lease of this key, to be found when it enters again.
 
-        Another Locks is another client, even of the same engine and in the same thread: it waits.
+        A caller enters only what it has through this Locks. Through another one, even of the same
+        engine, it waits as others do.
         """
         kind = f"owner {options.owner}" if options.owner is not None else ""
         if options.mode is Mode.PERMIT:

@@ -1,11 +1,13 @@
 """The keeper: renews all due holds in one round trip, notices losses by the clock, and cleans up.
 
-One per Locks, with its own connection and, in both colours, its own thread, so that neither a
-blocked event loop nor a crowd of waiters can make it late.
+The `Schedule` says what is due; what others leave to the keeper waits in queues until it looks.
+There is one per Locks, with its own connection and, in both colours, its own thread, so that
+neither a blocked event loop nor a crowd of waiters can make it late.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -99,6 +101,7 @@ class Keeper(KeeperThread):
             self._backend = made_of(self._backend)
 
     def abandon(self, hold: Hold, number: int) -> None:
+        """The hold's lease of this number was collected: nobody will release it."""
         self._abandoned.append((hold, number))
         with suppress(RuntimeError):  # from a destructor, perhaps while the interpreter ends
             self.ring()
@@ -109,6 +112,17 @@ class Keeper(KeeperThread):
         """
         self.undoing.add(Owed(claim, outcome_unknown, back_to))
         self.ring()
+
+    def listen_to(self, backend: Backend) -> None:
+        """Take the notices of the client's backend in; that does not keep this keeper alive."""
+        known = weakref.ref(self)
+
+        def on_notice(claim_id: str | None, what: Notice) -> None:
+            keeper = known()
+            if keeper is not None:
+                keeper.on_notice(claim_id, what)
+
+        backend.listen(on_notice)
 
     def on_notice(self, claim_id: str | None, what: Notice) -> None:
         """The engine says something about a hold without being asked; or about all that there are

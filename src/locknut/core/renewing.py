@@ -1,6 +1,7 @@
-"""Renewing holds: what is asked, and what an answer means for a hold.
+"""Renewing holds: what is asked, and what an answer, or a notice, means for a hold.
 
-The keeper decides when (`keeper`), or a caller by hand; both ways end in `renewed`.
+The keeper renews what is due, and a caller by hand; both ways end in `renewed`, which plans the
+next look at the hold. What the engine says without being asked ends in `noticed`.
 """
 
 from __future__ import annotations
