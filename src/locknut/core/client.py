@@ -13,10 +13,11 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import callers, renewal_times, validation
+from locknut.core import callers, validation
 from locknut.core.holding import NEW, Hold
 from locknut.core.keeper import Keeper
 from locknut.core.lock_request import LockRequest
+from locknut.core.schedule import CONFIRM_AFTER, is_short
 from locknut.core.values import Capability, Claim, Event, KeyPolicy, Mode
 from locknut.errors import ConfigurationError, DeadlockDetected
 
@@ -272,8 +273,8 @@ class Client:
     def begin(self, hold: Hold) -> None:
         """From now on the keeper looks after this hold."""
         self.holds[hold.claim.id] = hold
-        if hold.ttl != hold.claim.ttl and renewal_times.is_short(hold):
-            hold.due = min(hold.due, self.runtime.now() + renewal_times.CONFIRM_AFTER)
+        if hold.ttl != hold.claim.ttl and is_short(hold):
+            hold.due = min(hold.due, self.runtime.now() + CONFIRM_AFTER)
         if hold.due < self.schedule.timetable.asleep_until:
             self.schedule.expect(hold)  # before the keeper wakes by itself most holds are over
         if self.heartbeat is not None and not self.schedule.beating:

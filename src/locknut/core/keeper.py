@@ -14,10 +14,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from locknut.core import losing, renewal_times, renewing
+from locknut.core import losing, renewing
 from locknut.core.keeper_thread import KeeperThread
 from locknut.core.runtime_port import NEVER
-from locknut.core.schedule import Schedule
+from locknut.core.schedule import Schedule, interval
 from locknut.core.tidying import Tidying
 from locknut.core.timetable import BATCH
 from locknut.core.undoing import Owed, Undoing
@@ -196,7 +196,7 @@ class Keeper(KeeperThread):
         for hold in due:
             if now >= hold.valid_until or now >= hold.hold_until:
                 losing.expire_if_due(self.client, hold)
-            elif renewal_times.interval(hold) != NEVER:
+            elif interval(hold) != NEVER:
                 renewable.append(hold)
             else:
                 self.schedule.plan_end(hold)

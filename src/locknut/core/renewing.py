@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from locknut.core import losing, pacing, renewal_times
+from locknut.core import losing, pacing
 from locknut.core.durations import spell
 from locknut.core.runtime_port import NEVER
+from locknut.core.schedule import interval
 from locknut.core.values import Broken, HeldUntil, Notice, Renewal, RenewalReport, Renewed
 from locknut.errors import BackendError, BackendUnavailable
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from locknut.core.client import Client
     from locknut.core.holding import Hold, LeaseCore
     from locknut.core.ports import Backend, Runtime
+
+SHORT = 6.0
+"""A hold with a shorter ttl is nearly over when a command of the usual time limit has failed."""
 
 
 async def renew(client: Client, lease: LeaseCore) -> None:
@@ -76,11 +80,11 @@ async def renew_all(
     """
     groups: dict[float, list[Hold]] = {}
     for hold in holds:
-        ttl = NEVER if hold.ttl is None or hold.ttl >= renewal_times.SHORT else hold.ttl
+        ttl = NEVER if hold.ttl is None or hold.ttl >= SHORT else hold.ttl
         groups.setdefault(ttl, []).append(hold)
     for ttl, group in groups.items():
         sent = runtime.now()
-        until = NEVER if ttl == NEVER else renewal_times.back_by(group, sent, ttl)
+        until = NEVER if ttl == NEVER else _back_by(group, sent, ttl)
         try:
             command = backend.renew([hold.claim for hold in group])
             answers: Sequence[Renewed] = await runtime.finish(command, until)
@@ -88,8 +92,18 @@ async def renew_all(
             answers = [Renewal.UNKNOWN] * len(group)
         for hold, answer in zip(group, answers, strict=True):
             lost = answer is Renewal.LOST or isinstance(answer, Broken)
-            if lost or hold.ttl is None or renewal_times.interval(hold) != NEVER:
+            if lost or hold.ttl is None or interval(hold) != NEVER:
                 renewed(client, hold, answer, sent)  # or else it was just looked at
+
+
+def _back_by(holds: list[Hold], now: float, ttl: float) -> float:
+    """When a renewal of short holds is given up, to warn of the risk and to ask once more; or if it
+    is too late for that, to report the loss in time.
+    """
+    at_risk = min(NEVER if hold.failures else hold.anchor + ttl * 2 / 3 for hold in holds)
+    if now + ttl / 6 <= at_risk < NEVER:
+        return at_risk
+    return max(now + ttl / 6, min(hold.valid_until for hold in holds))
 
 
 def renewed(client: Client, hold: Hold, answer: Renewed, sent: float) -> None:

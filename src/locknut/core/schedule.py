@@ -1,5 +1,7 @@
 """When each hold of a client is looked at next: to renew it, or because its time is over.
 
+First the arithmetic for one hold, then the plan for all of them.
+
 The keeper follows this plan: it takes out what is due, and sleeps until something is. Whoever
 begins, renews or drops a hold changes the plan under the client's guard, and rings if the keeper
 would sleep too long for it. Most holds are never in it: they are over before the keeper looks.
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from locknut.core import pacing, renewal_times
+from locknut.core import pacing
 from locknut.core.holding import NEW
 from locknut.core.runtime_port import NEVER
 from locknut.core.timetable import Timetable, newest
@@ -25,6 +27,45 @@ if TYPE_CHECKING:
 
 PUNCTUAL = 0.02
 """How much later than its time a hold may be looked at, to share the timetable of its fellows."""
+CONFIRM_AFTER = 0.05
+"""When a grant for less than was asked is confirmed, and so gets its full ttl: a stall of seconds
+must not cost it what was promised for half a minute. Most contended holds are over by then."""
+
+
+def is_short(hold: Hold) -> bool:
+    """Whether the engine granted less than was asked: until its owner confirms it."""
+    return hold.ttl is not None and hold.ttl < (hold.claim.ttl or 0.0)
+
+
+def interval(hold: Hold) -> float:
+    """How often it is renewed: at a third of its ttl. Holds without a ttl have the heartbeat.
+
+    A grant for less than was asked is confirmed even where nothing is renewed: just once, for
+    then it has its full ttl.
+    """
+    if hold.ttl is None:
+        return NEVER
+    if not hold.options.auto_renew and not is_short(hold):
+        return NEVER
+    return hold.ttl / pacing.RENEWALS_PER_TTL
+
+
+def first_look(hold: Hold) -> float:
+    """Return after how long the keeper looks at it: a constant, so that nothing is left behind."""
+    options = hold.options
+    first = interval(hold)
+    if first == NEVER and hold.ttl is not None:
+        first = pacing.validity(0.0, hold.ttl)
+    return first if options.max_hold is None else min(first, options.max_hold)
+
+
+def sooner(hold: Hold, start: float) -> float:
+    """After how long a hold is renewed for which the engine vouches for less than its ttl, as a
+    ZooKeeper does for its session; NEVER for others.
+    """
+    if hold.valid_until >= pacing.validity(hold.anchor, hold.ttl):
+        return NEVER
+    return max(pacing.RETRY_FIRST, (hold.valid_until - start) / pacing.RENEWALS_PER_TTL)
 
 
 class Schedule:
@@ -58,14 +99,14 @@ class Schedule:
 
     def _plan_first(self, hold: Hold) -> None:
         hold.bucket = None
-        if renewal_times.is_short(hold):
+        if is_short(hold):
             self.timetable.add_once(hold, hold.due)
             return
-        delay = renewal_times.first_look(hold)
+        delay = first_look(hold)
         if delay == NEVER:
             return
         slack = delay / 10
-        if renewal_times.interval(hold) == delay:
+        if interval(hold) == delay:
             self._plan_renewal(hold, hold.anchor, delay, slack)
         else:  # its end, not a renewal: the notice must be on time
             self.timetable.add(hold, hold.anchor, delay, min(slack, PUNCTUAL))
@@ -88,25 +129,25 @@ class Schedule:
             self.take_in()  # those before it too, or they would never be seen
         if hold.due != NEVER:  # or else it was taken out because it was due
             self.timetable.remove(hold)
-        interval = renewal_times.interval(hold)
-        if at_once and interval != NEVER:
+        every = interval(hold)
+        if at_once and every != NEVER:
             return self.timetable.add_once(hold, now)
         if hold.failures:
             retry = now + pacing.backoff(hold.failures, self.client.runtime.random())
             return self.timetable.add_once(hold, min(retry, hold.ends_at()))
-        if now + interval < hold.hold_until and interval != NEVER:
-            return self._plan_renewal(hold, now, interval)
+        if now + every < hold.hold_until and every != NEVER:
+            return self._plan_renewal(hold, now, every)
         end = hold.ends_at()
         return end != NEVER and self.timetable.add_once(hold, end)
 
-    def _plan_renewal(self, hold: Hold, start: float, interval: float, slack: float = 0.0) -> bool:
+    def _plan_renewal(self, hold: Hold, start: float, every: float, slack: float = 0.0) -> bool:
         """After its interval, or sooner if the engine granted less than was asked for, as the
         session of a ZooKeeper may.
         """
-        sooner = renewal_times.sooner(hold, start)
-        if sooner < interval:
-            return self.timetable.add_once(hold, start + sooner)
-        return self.timetable.add(hold, start, interval, slack)
+        earlier = sooner(hold, start)
+        if earlier < every:
+            return self.timetable.add_once(hold, start + earlier)
+        return self.timetable.add(hold, start, every, slack)
 
     def plan_end(self, hold: Hold) -> None:
         """Look at it again when its time is over: nothing renews it."""
