@@ -51,7 +51,7 @@ def slices() -> Slice:
     """In a contender: so many pairs, each on a name of its own."""
     engine = CountingEngine()
     locks = locknut.Locks(engine)
-    timetable = locks._client.keeper.timetable
+    timetable = locks._client.schedule.timetable
 
     def churn(pairs: int) -> Sample:
         names = [locks.lock(f"job-{each % 100}", ttl=TTL) for each in range(pairs)]

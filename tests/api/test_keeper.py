@@ -74,7 +74,7 @@ def test_taken_and_released_ten_thousand_times_costs_no_renewal() -> None:
         for _ in range(10_000):
             with lock:
                 pass
-        timetable = locks._client.keeper.timetable
+        timetable = locks._client.schedule.timetable
         assert not timetable._fifos
         assert not timetable._heap
         assert not locks._client.holds

@@ -370,7 +370,7 @@ def test_a_renewal_that_is_answered_after_the_end_of_its_hold_plans_nothing() ->
         await stage.customer.release(lease)
         renewing.renewed(client, hold, Renewal.HELD, sent)
         renewing.renewed(client, hold, Renewal.UNKNOWN, sent)
-        assert client.keeper.timetable.next_due() == float("inf")
+        assert client.schedule.timetable.next_due() == float("inf")
 
     stage.play(story())
 
@@ -528,7 +528,7 @@ def test_renewing_by_hand_leaves_nothing_in_the_timetable() -> None:
         assert lease is not None
         for _ in range(2000):
             lease.renew()
-        assert len(lease._client.keeper.timetable._heap) < 300
+        assert len(lease._client.schedule.timetable._heap) < 300
         lease.release()
 
 

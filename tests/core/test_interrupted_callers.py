@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -17,10 +18,11 @@ import pytest
 import locknut
 from locknut.backends.memory import MemoryEngine
 from locknut.backends.memory.store import Store
-from locknut.core import acquiring, detaching, releasing, renewing
+from locknut.core import acquiring, detaching, inspecting, releasing, renewing
 from locknut.core.client import Client
 from locknut.core.holding import NEW, Hold
-from locknut.core.timetable import NEVER
+from locknut.core.runtime_port import NEVER
+from locknut.runtimes.threads import run
 from tests.api import crowd
 from tests.core import thread_shots
 from tests.core.test_timetable_rest import a_hold
@@ -96,7 +98,7 @@ def interrupted(
 
 def will_be_renewed(client: Client, *holds: Hold) -> bool:
     """Whether each has a date, or is still to get one, and no FIFO is blocked by its head."""
-    timetable = client.keeper.timetable
+    timetable = client.schedule.timetable
     with client.guard:
         listed = [hold for fifo in timetable._fifos.values() for hold in fifo]
         listed += [hold for due, _, hold in timetable._heap if due == hold.due]
@@ -130,7 +132,7 @@ def test_a_release_keeps_no_other_hold_from_being_renewed() -> None:
     def act(locks: locknut.Locks) -> Callable[[], object]:
         leases[:] = [held(locks, name) for name in ("released", "another", "third")]
         with locks._client.guard:
-            locks._client.keeper._take_in()  # as its next look would
+            locks._client.schedule.take_in()  # as its next look would
         return leases[0].release
 
     for locks, _, where in interrupted(releasing.begin_release, act):
@@ -211,6 +213,18 @@ def test_a_read_that_was_interrupted_right_after_it_was_made(
         assert locks.info("x").locked
         assert locks.force_release("x")
         until(lambda: write.state is locknut.State.LOST, "the write was not told of its loss")
+
+
+def test_a_question_that_nobody_asks_any_more_is_asked_by_another() -> None:
+    """Whoever gave up after it waited for its answer in vain, and was not told the holder."""
+
+    def act(locks: locknut.Locks) -> Callable[[], object]:
+        held(locks, "x")
+        return lambda: run(inspecting.holder(locks._client, "x"))
+
+    for locks, _, where in interrupted(inspecting.holder, act):
+        ask = partial(inspecting.holder, locks._client, "x")
+        until(lambda: run(ask()), f"nobody asks any more after {where}")  # noqa: B023
 
 
 def test_a_detach_whose_text_nobody_has_is_given_back() -> None:

@@ -16,7 +16,7 @@ from locknut.backends.memory import MemoryEngine
 from locknut.core import pacing
 from locknut.core.keeper import Keeper
 from locknut.core.lock_request import LockOptions
-from locknut.core.timetable import NEVER
+from locknut.core.runtime_port import NEVER
 from locknut.core.values import Claim, Granted, Notice, Renewal
 from locknut.runtimes import threads
 from tests.core import thread_shots
@@ -85,7 +85,7 @@ class Day:
         for name in ("abandoned", "undone", "broken"):
             assert self.others.lock(name).acquire(timeout=PATIENCE), f"{name} was not given back"
         hold = self.kept._hold
-        until(lambda: self.keeper.timetable.next_due() < NEVER, "nothing will be renewed")
+        until(lambda: self.keeper.schedule.timetable.next_due() < NEVER, "nothing will be renewed")
         anchor = hold.anchor
         self.keeper.on_notice(None, Renewal.HELD)
         until(lambda: hold.anchor > anchor, "it is not renewed any more")

@@ -10,7 +10,7 @@ import pytest
 
 import locknut
 from locknut.backends.memory import MemoryEngine
-from locknut.core import losing, renewing
+from locknut.core import renewing
 from locknut.core.holding import Hold
 from locknut.core.lock_request import LockOptions
 from locknut.core.values import Answer, Capability, Claim, Granted, HeldUntil, Notice, Renewal
@@ -192,7 +192,7 @@ def test_the_keeper_survives_an_error_that_nobody_expects(monkeypatch: pytest.Mo
         heard.append(what)
         raise ZeroDivisionError
 
-    monkeypatch.setattr(losing, "on_notice", fail)
+    monkeypatch.setattr(renewing, "noticed", fail)
 
     async def hold() -> None:
         lease = await customer.acquire("name", LockOptions(TTL), 1.0)
@@ -220,6 +220,7 @@ def test_a_notice_about_all_holds_is_not_about_later_ones(monkeypatch: pytest.Mo
         assert before is not None
         with monkeypatch.context() as asleep:
             asleep.setattr(keeper, "ring", lambda: None)
+            asleep.setattr(keeper.schedule, "ring", lambda: None)
             keeper.on_notice(None, Renewal.LOST)
             later = await customer.acquire("later", LockOptions(TTL), 1.0)
         keeper.ring()
@@ -362,7 +363,7 @@ def test_who_is_due_before_the_keeper_would_look_wakes_it() -> None:
 def test_a_hold_that_begins_while_the_keeper_lies_down_wakes_it() -> None:
     """It was not there yet when the keeper looked, and the keeper does not sleep yet."""
     with locknut.Locks(MemoryEngine("late")) as locks:
-        client, keeper = locks._client, locks._client.keeper
+        client, schedule = locks._client, locks._client.schedule
         hold = Hold(
             Claim("x", "1" * 32, TTL), LockOptions(TTL), Granted(1), client.runtime.now(), None
         )
@@ -388,10 +389,11 @@ def test_a_hold_that_begins_while_the_keeper_lies_down_wakes_it() -> None:
                 assert over.wait(PATIENCE)
                 return seen
 
-        keeper.ring = ring  # type: ignore[method-assign]
-        keeper.timetable.asleep_until = client.runtime.now()  # it woke up, and found nothing to do
+        schedule.ring = ring
+        # It woke up, and found nothing to do.
+        schedule.timetable.asleep_until = client.runtime.now()
         client.holds = Looked()
-        keeper._lie_down()
+        schedule.lie_down()
         thread.join()
         assert rings
         client.holds = {}

@@ -50,12 +50,12 @@ def test_a_look_for_new_holds_leaves_the_old_ones_alone(new: int) -> None:
         client = locks._client
         leases = [locks.lock(f"old {each}", ttl=600).acquire() for each in range(SEEN)]
         with client.guard:
-            client.keeper._take_in()
+            client.schedule.take_in()
         leases += [locks.lock(f"new {each}", ttl=600).acquire() for each in range(new)]
         holds = client.holds
         client.holds = counted = Counted(holds)
         with client.guard:
-            client.keeper._take_in()
+            client.schedule.take_in()
         client.holds = holds
 
         assert counted.looked_at <= 4 * new + FEW

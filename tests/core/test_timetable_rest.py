@@ -4,7 +4,8 @@ from collections import OrderedDict
 
 from locknut.core.holding import Hold
 from locknut.core.lock_request import LockOptions
-from locknut.core.timetable import NEVER, Timetable
+from locknut.core.runtime_port import NEVER
+from locknut.core.timetable import Timetable
 from locknut.core.values import Claim, Granted
 
 

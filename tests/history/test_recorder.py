@@ -17,7 +17,7 @@ import pytest
 
 import locknut
 from locknut import ConfigurationError, Unsupported, aio
-from locknut.core import pacing, recording
+from locknut.core import pacing, recording, renewing
 from locknut.core.history_entries import Noted, entries
 from locknut.core.recording import ROUTINE, EventQueue
 from locknut.core.values import Event
@@ -85,14 +85,13 @@ def test_a_history_that_hangs_delays_nothing(monkeypatch: pytest.MonkeyPatch) ->
     ledger.open.clear()
     locks = connect(ledger, history=50)
     renewals: list[str] = []
-    keeper = locks._client.keeper
-    renew = keeper._renew
+    renew_all = renewing.renew_all
 
     async def counted(*args: Any) -> None:
         renewals.append("renewed")
-        await renew(*args)
+        await renew_all(*args)
 
-    keeper._renew = counted  # type: ignore[assignment, method-assign]
+    monkeypatch.setattr(renewing, "renew_all", counted)
     lease = locks.lock("kept", ttl=3.0).acquire()
     assert lease is not None
     assert ledger.asked.wait(30)

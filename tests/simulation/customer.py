@@ -232,7 +232,7 @@ class Customer:
             "a hold": client.holds,
             "a signal": client.waiting,
             "a claim to undo": client.keeper.undoing,
-            "a date in the timetable": client.keeper.timetable.next_due() != float("inf"),
+            "a date in the timetable": client.schedule.timetable.next_due() != float("inf"),
         }
         return [what for what, of in found.items() if of]
 

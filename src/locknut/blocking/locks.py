@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from locknut import opening
 from locknut.blocking.decorator import Decorator, SkippingDecorator, decorator
-from locknut.blocking.lease import Lease
+from locknut.blocking.lease import Lease, on_interrupt
 from locknut.blocking.lock_group import LockGroup
 from locknut.blocking.primitives import Lock, RWLock, Semaphore
 from locknut.core import acquiring_all, closing, detaching, inspecting, validation
@@ -128,7 +128,15 @@ class Locks(
 
     def close(self) -> None:
         """Release all leases, wake all waiters with an error, and close the connections."""
-        run(closing.close(self._client))
+        try:
+            run(closing.close(self._client))
+        except BaseException as error:
+            on_interrupt(error, self._close_again)
+            raise
+
+    def _close_again(self) -> None:
+        """Finish an interrupted close."""
+        run(closing.close_again(self._client))
 
     def __enter__(self) -> Self:
         return self

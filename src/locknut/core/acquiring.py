@@ -16,7 +16,7 @@ from locknut.core.giving_up import give_up, withdraw
 from locknut.core.holding import Hold, LeaseCore
 from locknut.core.outcome_events import emit_failed, emit_timed_out, emit_waiting
 from locknut.core.queueing import Line
-from locknut.core.releasing import give_back
+from locknut.core.releasing import release_quietly
 from locknut.core.values import Answer, Granted, Mode
 from locknut.errors import BackendUnavailable, DeadlockDetected, LocknutError
 
@@ -81,7 +81,7 @@ async def acquire(  # noqa: C901, PLR0912, PLR0915  # one path, to be read from 
             lease = _lend_handed_over(client, request, hold, caller, acquired)
         if client.closed and lease is not None:
             # It was closed meanwhile: either closing has seen this hold, or we see that here.
-            await give_back(client, lease)
+            await release_quietly(client, lease)
             client.ensure_open()
     except BaseException as error:
         if not acquired:

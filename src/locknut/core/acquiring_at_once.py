@@ -15,8 +15,9 @@ from locknut.core import pacing, releasing
 from locknut.core.acquiring import join
 from locknut.core.asking import AcquireState, ask_again
 from locknut.core.giving_up import retreat
-from locknut.core.holding import NEVER, Hold
+from locknut.core.holding import Hold
 from locknut.core.outcome_events import emit_failed
+from locknut.core.runtime_port import NEVER
 from locknut.core.values import Busy, Granted
 from locknut.errors import BackendUnavailable, LocknutError
 
@@ -89,7 +90,7 @@ async def _ask(
         answer = await client.runtime.finish(engine.attempt_all(claims), first.limit, first)
         first.unanswered -= 1
     except BackendUnavailable as error:
-        command = lambda: engine.attempt_all(claims)  # noqa: E731  # as in `releasing.end`
+        command = lambda: engine.attempt_all(claims)  # noqa: E731  # as in `releasing.finish_release`
         answer, sent = await ask_again(client, first, command, error)
     if isinstance(answer, list):
         holds = [
@@ -144,7 +145,7 @@ async def release_at_once(client: Client, leases: Sequence[LeaseCore]) -> None:
             failed = failed or error
     if ends:
         try:
-            await client.runtime.finish(releasing.end_all(client, ends))
+            await client.runtime.finish(releasing.finish_releases(client, ends))
         except LocknutError as error:
             failed = failed or error
     if failed is not None:

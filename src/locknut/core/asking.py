@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from locknut.core import pacing
 from locknut.core.outcome_events import emit_waiting
+from locknut.core.runtime_port import NEVER
 from locknut.core.values import Answer, Busy, Claim, Granted
 from locknut.errors import BackendUnavailable
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from locknut.core.queueing import Line, Waiter
 
 T = TypeVar("T")
-_FOREVER = float("inf")
 
 
 class PlainSender:
@@ -57,7 +57,7 @@ class AcquireState:
         self.until = until
         self.contended = contended
         """Whether the caller had to wait."""
-        self.limit = until if until == _FOREVER else pacing.returns_at(asked, until)
+        self.limit = until if until == NEVER else pacing.returns_at(asked, until)
         """When the caller returns even if a command is not answered."""
         self.unfinished: Awaitable[object] | None = None
         """The end of a command that was left behind: see `ports.Sender`."""

@@ -33,8 +33,8 @@ PROCESS: Final = 10
 
 
 def nobody() -> None:
-    """A hold without a lease: between the two of a hand-over, or after the user let go. And what
-    a thread has for a task.
+    """Return None, as a weak reference does that is dead. It stands for the lease of a hold that
+    has none (between the two of a hand-over), and for the task of a thread.
     """
 
 

@@ -1,8 +1,8 @@
 """What one Locks knows: its engine, its lines, its holds, and the keeper that looks after them.
 
-The verbs are in `acquiring`, `releasing`, `renewing`, `losing`, `detaching` and `inspecting`. They
-change this state under `guard`, which is never held over a command or a wait: what a step decides
-under the guard it carries out after.
+The verbs are in `acquiring`, `releasing`, `renewing`, `losing`, `detaching`, `inspecting` and
+`closing`. They change this state under `guard`, which is never held over a command or a wait: what
+a step decides under the guard it carries out after.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import callers, renewal_times, validation
+from locknut.core import callers, validation
 from locknut.core.holding import NEW, Hold
 from locknut.core.keeper import Keeper
 from locknut.core.lock_request import LockRequest
-from locknut.core.values import Capability, Claim, Event, KeyPolicy, Mode, Notice
+from locknut.core.schedule import CONFIRM_AFTER, is_short
+from locknut.core.values import Capability, Claim, Event, KeyPolicy, Mode
 from locknut.errors import ConfigurationError, DeadlockDetected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from locknut.core.callers import Caller
+    from locknut.core.closing import Closing
     from locknut.core.holding import LeaseCore
     from locknut.core.inspecting import Question
     from locknut.core.lock_request import LockOptions
@@ -52,18 +54,6 @@ class Awake:
 _serials = count(1)
 _PERMIT = Mode.PERMIT
 _new_tuple = tuple.__new__
-
-
-def _weakly(keeper: Keeper) -> Callable[[str | None, Notice], None]:
-    """The keeper's `on_notice` for a backend, without a reference that keeps the keeper alive."""
-    known = weakref.ref(keeper)
-
-    def on_notice(claim_id: str | None, what: Notice) -> None:
-        listening = known()
-        if listening is not None:
-            listening.on_notice(claim_id, what)
-
-    return on_notice
 
 
 class Client:
@@ -138,12 +128,15 @@ class Client:
         """Whether the keeper acts for a caller: then events are emitted aside."""
         self.closed = ""
         """Why this client can no longer be used; empty while it can."""
+        self.closing: Closing | None = None
+        """What `close` has ended so far."""
         self.recorder = recorder
         """Writes events into the engine's history, where that is wanted."""
         self.exiting = False
         """Whether the interpreter exits: leases then go with everything else, not one by one."""
         self.keeper = Keeper(self, keeper_runtime, keeper_backend, keeper_start)
-        backend.listen(_weakly(self.keeper))
+        self.schedule = self.keeper.schedule  # at hand, because every acquire asks it
+        self.keeper.listen_to(backend)
 
     def take_guard(self) -> None:
         """Take a new guard: in a forked child the thread that had the old one does not exist."""
@@ -166,9 +159,10 @@ class Client:
         return key.removeprefix(self.prefix)
 
     def slot(self, key: str, options: LockOptions) -> str:
-        """Where a caller's own lease of this key is kept, for re-entry: into this Locks' own holds.
+        """Where a caller keeps its lease of this key, to be found when it enters again.
 
-        Another Locks is another client, even of the same engine and in the same thread: it waits.
+        A caller enters only what it has through this Locks. Through another one, even of the same
+        engine, it waits as others do.
         """
         kind = f"owner {options.owner}" if options.owner is not None else ""
         if options.mode is Mode.PERMIT:
@@ -279,19 +273,19 @@ class Client:
     def begin(self, hold: Hold) -> None:
         """From now on the keeper looks after this hold."""
         self.holds[hold.claim.id] = hold
-        if hold.ttl != hold.claim.ttl and renewal_times.is_short(hold):
-            hold.due = min(hold.due, self.runtime.now() + renewal_times.CONFIRM_AFTER)
-        if hold.due < self.keeper.timetable.asleep_until:
-            self.keeper.expect(hold)  # before it wakes by itself most holds are over
-        if self.heartbeat is not None and not self.keeper.beating:
-            self.keeper.beat()
+        if hold.ttl != hold.claim.ttl and is_short(hold):
+            hold.due = min(hold.due, self.runtime.now() + CONFIRM_AFTER)
+        if hold.due < self.schedule.timetable.asleep_until:
+            self.schedule.expect(hold)  # before the keeper wakes by itself most holds are over
+        if self.heartbeat is not None and not self.schedule.beating:
+            self.schedule.beat()
 
     def drop(self, hold: Hold) -> None:
         """Under the guard: from now on no renewal's answer counts for it (S18)."""
         hold.ending = True
         self.holds.pop(hold.claim.id, None)
         if hold.bucket is not NEW:
-            self.keeper.timetable.remove(hold)
+            self.schedule.timetable.remove(hold)
 
     def pass_turn(self, line: Line) -> Waiter | None:
         """Under the guard: the next in line is first now; an empty line goes away."""

@@ -12,7 +12,7 @@ from locknut.core import forking, losing, pacing, validation
 from locknut.core.holding import Hold
 from locknut.core.lock_request import LockOptions
 from locknut.core.outcome_events import emit_lost, emit_released
-from locknut.core.releasing import UNCONFIRMED, give_back, pass_on_turn_of
+from locknut.core.releasing import UNCONFIRMED, pass_on_turn_of, release_quietly
 from locknut.core.values import Capability, Claim, Granted, Mode, State
 from locknut.errors import (
     BackendUnavailable,
@@ -202,7 +202,7 @@ async def attach(client: Client, text: str, acquired: list[LeaseCore]) -> LeaseC
         raise LeaseLost(message, key=client.bare(key), backend=client.backend.name)
     (lease,) = acquired
     if client.closed:  # meanwhile: either closing has seen this hold, or we see that here
-        await give_back(client, lease)
+        await release_quietly(client, lease)
         client.ensure_open()
     client.emit("granted", lease, reason="attached")
     return lease

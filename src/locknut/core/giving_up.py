@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from locknut.core import pacing
-from locknut.core.releasing import end, pass_on
+from locknut.core.releasing import finish_release, pass_on
 from locknut.errors import BackendError, BackendUnavailable, LocknutError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ async def retreat(client: Client, request: LockRequest, state: AcquireState) -> 
         heir.signal.notify()
     if state.ended is not None:
         with suppress(LocknutError):  # the caller gets the error that made it leave
-            await end(client, state.ended)
+            await finish_release(client, state.ended)
         state.ended = None
     try:
         if state.claim is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.core import callers, losing, pacing, validation
 from locknut.core.callers import Caller, nobody
+from locknut.core.runtime_port import NEVER
 from locknut.core.values import Claim, Granted, Mode, State
 from locknut.errors import LeaseLost, NotHeld
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from locknut.core.queueing import Line
 
 
-NEVER = float("inf")
 _SHARED = Mode.SHARED  # looking it up in the enum would cost as much as a call
 NEW = object()
 """The place in the timetable of a hold that the keeper has not seen yet."""

@@ -30,9 +30,11 @@ async def info(client: Client, name: str) -> LockInfo:
 class Question:
     """Who holds a key: asked by one caller for all that want to know at the same time."""
 
-    __slots__ = ("found", "signals")
+    __slots__ = ("found", "signals", "until")
 
-    def __init__(self) -> None:
+    def __init__(self, until: float) -> None:
+        self.until = until
+        """From then on it counts no more: its asker may have been interrupted (Ctrl-C)."""
         self.found: LockInfo | None = None
         self.signals: list[Signal] = []
 
@@ -44,24 +46,29 @@ async def holder(client: Client, name: str) -> LockInfo | None:
     """
     client = forking.here(client)
     runtime, key = client.runtime, client.prefix + name
-    until, signal, own = runtime.now() + pacing.MOMENT, runtime.signal(), Question()
+    now, signal = runtime.now(), runtime.signal()
+    until = now + pacing.MOMENT
+    own = Question(until)
     with client.guard:
-        question = client.questions.setdefault(key, own)
-        if question is not own:
+        question = client.questions.get(key)
+        if question is None or question.until <= now:
+            question = client.questions[key] = own
+        else:
             question.signals.append(signal)
     if question is not own:
-        await signal.wait(until)
+        await signal.wait(question.until)
         return question.found
     try:
         with suppress(LocknutError):
             found = await runtime.finish(client.backend.inspect_holders(key), until)
-            question.found = callers.shown(found[0])._replace(name=name) if found else None
+            own.found = callers.shown(found[0])._replace(name=name) if found else None
     finally:
         with client.guard:
-            client.questions.pop(key, None)
-        for each in question.signals:
+            if client.questions.get(key) is own:
+                del client.questions[key]
+        for each in own.signals:
             each.notify()
-    return question.found
+    return own.found
 
 
 async def not_held(client: Client, name: str, mode: Mode) -> NotHeld:

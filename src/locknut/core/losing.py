@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import notes
-from locknut.core.values import Broken, Notice, Renewal, State
+from locknut.core.values import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from locknut.core.client import Client
     from locknut.core.holding import Hold, LeaseCore
@@ -137,23 +137,3 @@ def broken(note: str) -> str:
     """The reason of a loss by force, with the note of the breaker."""
     note = notes.read(note)
     return f"broken: {note}" if note else "broken"
-
-
-def on_notice(
-    client: Client, claim_id: str | None, what: Notice, holds: Sequence[Hold] = ()
-) -> None:
-    """Take in a notice of the engine: what became of one hold, or of all that there were then."""
-    with client.guard:
-        one = client.holds.get(claim_id) if claim_id is not None else None
-    for hold in [one] if one is not None else holds:
-        if isinstance(what, Broken):
-            lose(client, hold, broken(what.note))
-        elif what is Renewal.LOST:
-            lose(client, hold, "broken" if claim_id is not None else "session")
-        else:
-            with client.guard:
-                if not hold.ending:
-                    if what is Renewal.UNKNOWN:
-                        hold.failures = max(1, hold.failures)
-                    at_once = what is Renewal.HELD
-                    client.keeper.reschedule(hold, client.runtime.now(), at_once=at_once)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from locknut.core import inspecting, losing, pacing, validation
 from locknut.core.callers import nobody
-from locknut.core.holding import NEVER
 from locknut.core.outcome_events import emit_lost, emit_released
 from locknut.core.queueing import may_pass_on
+from locknut.core.runtime_port import NEVER
 from locknut.core.values import Capability, Mode, State
 from locknut.errors import BackendUnavailable, LeaseLost, LocknutError
 
@@ -37,7 +37,7 @@ async def release(client: Client, lease: LeaseCore) -> None:
         await rest
 
 
-async def give_back(client: Client, lease: LeaseCore) -> None:
+async def release_quietly(client: Client, lease: LeaseCore) -> None:
     """Release a lease that nobody would renew; closing may have ended it already."""
     with suppress(LocknutError):
         await client.runtime.finish(release(client, lease))
@@ -47,12 +47,12 @@ def begin_release(  # noqa: C901, PLR0911, PLR0912, PLR0915  # one path, to be r
     client: Client,
     lease: LeaseCore,
     ends: list[LeaseCore] | None = None,
-    keepers: Backend | None = None,
+    keeper_backend: Backend | None = None,
 ) -> Awaitable[None] | None:
     """All of a release that needs no engine; what is left of it, for the caller to await.
 
     A caller that ends several at once passes `ends`, to collect those that go back to the engine.
-    On the keeper's thread `keepers` is its connection: that of a loop can only be used there.
+    On the keeper's thread `keeper_backend` is its connection: a loop's can only be used there.
     """
     hold = lease._hold
     if client.in_guard() or client.in_engine():
@@ -92,12 +92,12 @@ def begin_release(  # noqa: C901, PLR0911, PLR0912, PLR0915  # one path, to be r
         heir.signal.notify()
         emit_released(client, lease)
     elif survivor is not None:
-        work = _downgrade(client, hold, lease, keepers)
-        return client.runtime.finish(work) if keepers is None else work
+        work = _downgrade(client, hold, lease, keeper_backend)
+        return client.runtime.finish(work) if keeper_backend is None else work
     elif ends is not None:
         ends.append(lease)
     else:
-        return client.runtime.finish(end(client, hold, lease))
+        return client.runtime.finish(finish_release(client, hold, lease))
     return None
 
 
@@ -108,11 +108,11 @@ def _leave_to_keeper(client: Client, lease: LeaseCore) -> None:
     client.later(partial(_release_behind, client, lease))
 
 
-async def _release_behind(client: Client, lease: LeaseCore, keepers: Backend) -> None:
+async def _release_behind(client: Client, lease: LeaseCore, keeper_backend: Backend) -> None:
     """On the keeper's thread: the same release, with the keeper's own connection."""
     ends: list[LeaseCore] = []
     with suppress(LocknutError):  # its caller is gone; the keeper repeats what fails
-        rest = begin_release(client, lease, ends, keepers)
+        rest = begin_release(client, lease, ends, keeper_backend)
         if rest is not None:
             await rest
     for each in ends:
@@ -173,7 +173,7 @@ def _decide(client: Client, hold: Hold, lease: LeaseCore) -> Waiter | None:
     return None
 
 
-async def end(client: Client, hold: Hold, lease: LeaseCore | None = None) -> None:
+async def finish_release(client: Client, hold: Hold, lease: LeaseCore | None = None) -> None:
     """Give the hold back to the engine, then the turn to the next of this process; and emit the
     event of the lease that was released.
     """
@@ -203,8 +203,8 @@ async def end(client: Client, hold: Hold, lease: LeaseCore | None = None) -> Non
         emit_released(client, lease)
 
 
-async def end_all(client: Client, leases: Sequence[LeaseCore]) -> None:
-    """`end` for several, in one round trip."""
+async def finish_releases(client: Client, leases: Sequence[LeaseCore]) -> None:
+    """`finish_release` for several, in one round trip."""
     holds = [lease._hold for lease in leases]
     claims = [hold.claim for hold in holds]
     outcome_unknown = any(hold.outcome_unknown for hold in holds)
@@ -291,7 +291,7 @@ async def _insist(
 
 
 async def _downgrade(
-    client: Client, hold: Hold, lease: LeaseCore, keepers: Backend | None = None
+    client: Client, hold: Hold, lease: LeaseCore, keeper_backend: Backend | None = None
 ) -> None:
     """Make the hold a shared one: readers come in, and writers of this process may ask.
 
@@ -302,13 +302,13 @@ async def _downgrade(
         hold.options = hold.options._replace(mode=Mode.SHARED)
         validation.has(client.backend, Capability.DOWNGRADE, _IN_ORDER)
     backend, runtime = client.backend, client.runtime
-    if keepers is not None:
-        backend, runtime = keepers, client.keeper.runtime
+    if keeper_backend is not None:
+        backend, runtime = keeper_backend, client.keeper.runtime
     try:
         try:
             kept = await backend.downgrade(hold.claim)
         except BackendUnavailable:
-            again = lambda: backend.downgrade(hold.claim)  # noqa: E731  # as in `end`
+            again = lambda: backend.downgrade(hold.claim)  # noqa: E731  # as in `finish_release`
             kept = await _insist(client, again, runtime=runtime)
     finally:
         hold.claim = hold.claim._replace(mode=Mode.SHARED)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from locknut.core import pacing
-from locknut.core.timetable import BATCH, NEVER
+from locknut.core.runtime_port import NEVER
+from locknut.core.timetable import BATCH
 from locknut.errors import BackendUnavailable, LocknutError
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from itertools import chain, count, islice, takewhile
 from typing import TYPE_CHECKING
 
 from locknut.core.holding import NEW
+from locknut.core.runtime_port import NEVER
 
 if TYPE_CHECKING:
     from locknut.core.holding import Hold
@@ -16,7 +17,6 @@ BATCH = 500
 """How many holds are renewed in one round trip at the most."""
 EARLY = 0.1
 """A hold that is due within this share of its delay is taken along: one round trip for all."""
-NEVER = float("inf")
 FEW = 100
 """How many entries of the heap may be stale before it is tidied, and how many holds are looked at
 for new ones."""

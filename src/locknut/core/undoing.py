@@ -11,7 +11,8 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from locknut.core import pacing
-from locknut.core.timetable import BATCH, NEVER
+from locknut.core.runtime_port import NEVER
+from locknut.core.timetable import BATCH
 from locknut.core.values import Capability, Claim
 from locknut.errors import BackendUnavailable
 

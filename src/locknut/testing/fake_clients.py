@@ -43,7 +43,7 @@ class Double:
         self._pause_history(paused=True)
         kept = {name: self._before[name] for name in KEPT}
         client.__dict__ = {**vars(self._made()), **kept}
-        client.keeper.client = client
+        client.keeper.client = client.schedule.client = client
         clock.keep_with(client)
 
     def _made(self) -> Client:
@@ -70,8 +70,8 @@ class Double:
             self._before["recorder"].paused = paused
 
     def _hand_to(self, client: Client) -> None:
-        """Keeper and leases from before belong to this one."""
-        self._before["keeper"].client = client
+        """Keeper, schedule and leases from before belong to this one."""
+        self._before["keeper"].client = self._before["schedule"].client = client
         for hold in list(self._before["holds"].values()):
             lease = hold.lease()
             while lease is not None:

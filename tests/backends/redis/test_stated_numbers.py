@@ -13,7 +13,7 @@ import locknut
 from locknut import aio, opening
 from locknut.backends.redis import attendance, inspector
 from locknut.backends.redis.layouts import redis_py, redisson
-from locknut.core import pacing, renewal_times
+from locknut.core import pacing, schedule
 from locknut.drivers.redis import endpoints, recovery, streams
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.clock import now
@@ -28,7 +28,7 @@ DAY = 86_400.0
 
 def test_they_are_what_the_page_says() -> None:
     assert (attendance.BEAT, attendance.NET) == (1.0, 60.0)
-    assert renewal_times.CONFIRM_AFTER == 0.05
+    assert schedule.CONFIRM_AFTER == 0.05
     assert inspector.BATCH == 500
     assert (endpoints.LONG_IDLE, endpoints.SLOW_TO_OPEN, endpoints.BRIEFLY) == (0.25, 0.1, 0.25)
     assert recovery.LONGEST_PAUSE == 0.25

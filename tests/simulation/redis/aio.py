@@ -126,24 +126,23 @@ class Dial:
 
 
 class Joint:
-    """Work that whoever needs it first begins, as `links.SharedTask`."""
+    """Work that whoever needs it first begins, as `SharedTask`."""
 
-    def __init__(self, process: Process, work: Callable[[], Coroutine[Any, Any, Stream]]) -> None:
+    def __init__(self, process: Process) -> None:
         self._process = process
-        self._work = work
         self._callers: list[Future[Stream]] = []
 
-    async def done(self) -> Stream:
+    async def done(self, work: Callable[[], Coroutine[Any, Any, Stream]]) -> Stream:
         caller: Future[Stream] = Future()
         self._callers.append(caller)
         if len(self._callers) == 1:
-            self._process.spawn(self._run(), "connecting")
+            self._process.spawn(self._run(work), "connecting")
         return await caller
 
-    async def _run(self) -> None:
+    async def _run(self, work: Callable[[], Coroutine[Any, Any, Stream]]) -> None:
         stream, why = None, None
         try:
-            stream = await self._work()
+            stream = await work()
         except Exception as error:  # noqa: BLE001  # the callers are told
             why = error
         callers, self._callers = self._callers, []
@@ -163,6 +162,6 @@ class SimAsyncio(RedisBackend):
         endpoint.latest.listen(delivery.moved)
         dial: Any = Dial(delivery, process, node, lambda: Loop(process))
         server = LoopServer(endpoint, dial, (delivery.channel, BROKEN))
-        joint: Any = Joint(process, server.link._connect)
+        joint: Any = Joint(process)
         server.link._connecting = joint
         super().__init__(server, delivery, Recipe(), clock)

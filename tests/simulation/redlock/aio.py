@@ -116,7 +116,7 @@ class SimAsyncio(AsyncioBackend):
         for stream, node in zip(self._streams, servers, strict=True):
             link = stream.link
             dial: Any = aio.Dial(stream, process, node, Asyncio.get_running_loop)
-            joint: Any = aio.Joint(process, link._connect)
+            joint: Any = aio.Joint(process)
             link._dial, link._connecting = dial, joint
 
     async def _ask(self, questions: Sequence[Question], heard: Heard, until: Until) -> None:

@@ -98,7 +98,7 @@ def _leave(locks: BlockingLocks) -> None:
 
 async def _close(client: Client) -> None:
     _forget_timed(client)
-    await closing._close(client)
+    await closing.end(client)
 
 
 def _forget_timed(client: Client) -> None:

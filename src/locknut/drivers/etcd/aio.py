@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections import deque
+from functools import partial
 from typing import Final, cast
 
 from locknut.drivers.etcd import grpc_errors
@@ -16,6 +17,7 @@ from locknut.drivers.etcd.settings import Settings
 from locknut.runtimes import sockets
 from locknut.runtimes.clock import now
 from locknut.runtimes.inline_future import InlineFuture
+from locknut.runtimes.shared_task import SharedTask
 
 _AT_ONCE: Final = 65536
 """Bytes that are read at a time, into a buffer that is kept: asyncio's own way makes one of 256 KiB
@@ -189,8 +191,8 @@ class LoopLink(BaseLink[Connection]):
     def __init__(self, settings: Settings, members: Members):
         super().__init__(settings, members)
         self._connection: Connection | None = None
-        self._connecting: asyncio.Task[Connection] | None = None
-        self._logging_in: asyncio.Task[None] | None = None
+        self._connecting: SharedTask[Connection] = SharedTask()
+        self._logging_in: SharedTask[None] = SharedTask()
         self._open: set[Connection] = set()
         """Also those that were left, and owe an answer."""
         self._closed = False
@@ -205,16 +207,7 @@ class LoopLink(BaseLink[Connection]):
             connection.leave()
         if self._closed:
             raise ConnectionAbortedError("this Locks was closed")
-        if self._connecting is None:
-            # A task of its own: a caller that gives up takes the connection from nobody.
-            self._connecting = asyncio.get_running_loop().create_task(self._connect())
-            self._connecting.add_done_callback(self._connect_ended)
-        return await asyncio.shield(self._connecting)
-
-    def _connect_ended(self, task: asyncio.Task[Connection]) -> None:
-        self._connecting = None
-        if not task.cancelled():
-            task.exception()  # whoever waited has it; it is nobody's if nobody did
+        return await self._connecting.done(self._connect)
 
     async def _connect(self) -> Connection:
         failed: Exception | None = None
@@ -254,16 +247,7 @@ class LoopLink(BaseLink[Connection]):
         return await connection.call(head, message)
 
     async def log_in(self, connection: Connection) -> None:
-        if self._logging_in is None:
-            work = self.log_in_by(connection)
-            self._logging_in = asyncio.get_running_loop().create_task(work)
-            self._logging_in.add_done_callback(self._login_ended)
-        await asyncio.shield(self._logging_in)
-
-    def _login_ended(self, task: asyncio.Task[None]) -> None:
-        self._logging_in = None
-        if not task.cancelled():
-            task.exception()
+        await self._logging_in.done(partial(self.log_in_by, connection))
 
     def give_back(self, connection: Connection) -> None:
         """All use it at the same time."""
@@ -280,9 +264,8 @@ class LoopLink(BaseLink[Connection]):
     async def close(self) -> None:
         self._closed = True
         self.watcher.stop()
-        pending = [each for each in (self._connecting, self._logging_in) if each is not None]
-        if pending:  # or what they open would stay open
-            await asyncio.wait(pending)
+        await self._connecting.ended()  # or what it opens would stay open
+        await self._logging_in.ended()
         self._connection = None
         loop = asyncio.get_running_loop()
         for connection in list(self._open):
@@ -296,7 +279,9 @@ class LoopLink(BaseLink[Connection]):
     def forked(self) -> None:
         """The loop and its selector are the parent's too: not even closing is for us."""
         super().forked()
-        self._connection = self._connecting = self._logging_in = None
+        self._connection = None
+        self._connecting.forked()
+        self._logging_in.forked()
         self._open = set()
 
     def dropped(self) -> None:

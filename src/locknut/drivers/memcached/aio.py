@@ -25,6 +25,7 @@ from locknut.errors import BackendUnavailable, LocknutError
 from locknut.runtimes import sockets
 from locknut.runtimes.clock import now
 from locknut.runtimes.inline_future import InlineFuture
+from locknut.runtimes.shared_task import SharedTask
 
 _CHANGE: Final = -1
 _AT_ONCE: Final = 65536
@@ -194,7 +195,7 @@ class Link:
         self._settings = settings
         self.clocks = clocks
         self._stream: Stream | None = None
-        self._connecting: asyncio.Task[Stream] | None = None
+        self._connecting: SharedTask[Stream] = SharedTask()
         self._closed = False
 
     async def ask(
@@ -242,16 +243,7 @@ class Link:
             return stream
         if self._closed:
             raise _closed()
-        if self._connecting is None:
-            # A task of its own: a caller that gives up takes the connection from nobody.
-            self._connecting = asyncio.get_running_loop().create_task(self._connect())
-            self._connecting.add_done_callback(self._ended)
-        return await asyncio.shield(self._connecting)
-
-    def _ended(self, task: asyncio.Task[Stream]) -> None:
-        self._connecting = None
-        if not task.cancelled():
-            task.exception()  # whoever waited has it; it is nobody's if nobody did
+        return await self._connecting.done(self._connect)
 
     async def _connect(self) -> Stream:
         stream = await self._open()
@@ -286,8 +278,7 @@ class Link:
 
     async def close(self) -> None:
         self._closed = True
-        if self._connecting is not None:  # or what it opens would stay open
-            await asyncio.wait([self._connecting])
+        await self._connecting.ended()  # or what it opens would stay open
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.abort(_closed())
@@ -296,7 +287,7 @@ class Link:
     def forked(self) -> None:
         """The loop and its selector are the parent's too: not even closing is for us."""
         self._stream = None
-        self._connecting = None
+        self._connecting.forked()
 
     def dropped(self) -> None:
         """From any thread: nobody will ask any more."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from hiredis import HiredisError
 
@@ -24,33 +24,7 @@ from locknut.drivers.redis.settings import Settings
 from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.inline_future import InlineFuture
-
-T = TypeVar("T")
-
-
-class SharedTask(Generic[T]):
-    """A task started by its first user and awaited by all of them.
-
-    So its time limits are its own, and a caller that gives up takes it from nobody.
-    """
-
-    def __init__(self, work: Callable[[], Coroutine[Any, Any, T]]):
-        self._work = work
-        self._task: asyncio.Task[T] | None = None
-
-    async def done(self) -> T:
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._work())
-            self._task.add_done_callback(self._ended)
-        return await asyncio.shield(self._task)
-
-    def _ended(self, task: asyncio.Task[T]) -> None:
-        self._task = None
-        if not task.cancelled():
-            task.exception()  # those who waited have it; if nobody did, nobody needs it
-
-    def forked(self) -> None:
-        self._task = None
+from locknut.runtimes.shared_task import SharedTask
 
 
 class LoopDial:
@@ -122,8 +96,8 @@ class Link:
         self._endpoint = endpoint
         self._dial = dial
         self._channels = channels
-        self._connecting = SharedTask(self._connect)
-        self._confirming = SharedTask(self._confirm)
+        self._connecting: SharedTask[Stream] = SharedTask()
+        self._confirming: SharedTask[None] = SharedTask()
         self._recovery = Recovery()
         self.stream: Stream | None = None
         self._unsent: list[_Asked] = []
@@ -136,7 +110,7 @@ class Link:
         stream = self.stream
         if stream is not None and not stream.closed:
             return stream
-        return await self._connecting.done()
+        return await self._connecting.done(self._connect)
 
     async def _connect(self) -> Stream:
         clock = self._dial.clock
@@ -176,7 +150,7 @@ class Link:
         asked = _Asked(packed)
         self._unsent.append(asked)
         try:
-            stream = await self._connecting.done()
+            stream = await self._connecting.done(self._connect)
         finally:
             if asked in self._unsent:
                 self._unsent.remove(asked)
@@ -204,12 +178,12 @@ class Link:
         now = self._dial.clock.now
         stream = await self.connected()
         if now() - stream.anchor > LONG_IDLE:
-            await self._confirming.done()
+            await self._confirming.done(self._confirm)
             stream = await self.connected()
         sent = now()
         replies = await stream.send_many(packed)
         if now() - sent > LONG_IDLE:
-            await self._confirming.done()
+            await self._confirming.done(self._confirm)
         if stream is not self.stream:
             raise overtaken(self._endpoint.settings)
         return replies

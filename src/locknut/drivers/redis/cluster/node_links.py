@@ -8,9 +8,10 @@ from typing import Any
 
 from locknut.drivers.redis.cluster.hash_slots import Address
 from locknut.drivers.redis.cluster.routing import Answers, Cluster, Routes
-from locknut.drivers.redis.links import Link, LoopDial, SharedTask
+from locknut.drivers.redis.links import Link, LoopDial
 from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendError
+from locknut.runtimes.shared_task import SharedTask
 
 
 class NodeLinks(Routes):
@@ -21,7 +22,7 @@ class NodeLinks(Routes):
         self._channels = channels
         self._dial = dial
         self._links: dict[Address, Link] = {}
-        self._refreshing = SharedTask(self._refreshed)
+        self._refreshing: SharedTask[Any] = SharedTask()
 
     async def stream_for(self, packed: bytes) -> Stream:
         address = await self.owner_of(packed)
@@ -54,7 +55,7 @@ class NodeLinks(Routes):
             link.forked()
 
     async def _refresh(self) -> None:
-        await self._refreshing.done()
+        await self._refreshing.done(self._refreshed)
 
     async def _refreshed(self) -> None:
         await self.cluster.refresh(self._dial)
