@@ -64,11 +64,15 @@ async def find(link: LeasedLink, state: ClaimState) -> Place | Refused:
             return place
         state.created = 0  # an operator removed our key: stand at the end again
     stand = _stand if state.claim.waits else _stand_if_free
-    found = await stand(link, state)
-    for _ in range(TRIES):
-        if found is not Refused.OUTDATED:
-            break
+    try:
         found = await stand(link, state)
+        for _ in range(TRIES):
+            if found is not Refused.OUTDATED:
+                break
+            found = await stand(link, state)
+    except BaseException:
+        state.in_doubt = True
+        raise
     return found
 
 
@@ -77,15 +81,22 @@ def conditions(state: ClaimState) -> list[Compare]:
     return [created(state.tombstone, 0), modified(state.session_key, state.stamp)]
 
 
+def put(link: LeasedLink, state: ClaimState) -> Put:
+    """What makes its key: the same however often it is sent."""
+    claim = state.claim
+    if not state.value:
+        state.value = link.shown(claim, id=claim.id) if state.shows_id else link.shown(claim)
+    return Put(state.key, state.value, state.lease)
+
+
 def _everybody(state: ClaimState) -> Range:
     return Range(state.prefix, after(state.prefix), FEW)
 
 
 async def _stand(link: LeasedLink, state: ClaimState) -> Place | Refused:
     stamp, compares = state.stamp, [created(state.key, 0), *conditions(state)]
-    put = Put(state.key, link.shown(state.claim), state.lease)
     everybody = _everybody(state)
-    reply = await link.transact(compares, [put, everybody], _why_not(state))
+    reply = await link.transact(compares, [put(link, state), everybody], _why_not(state))
     if reply.succeeded:
         return await _among(link, state, reply, reply.revision, reply.answers[1])
     return await _refused(link, state, reply, stamp) or Refused.BARRED
@@ -94,8 +105,7 @@ async def _stand(link: LeasedLink, state: ClaimState) -> Place | Refused:
 async def _stand_if_free(link: LeasedLink, state: ClaimState) -> Place | Refused:
     """Nothing is left behind if others are there."""
     stamp, compares = state.stamp, [nobody_under(state.prefix), *conditions(state)]
-    put = Put(state.key, link.shown(state.claim), state.lease)
-    reply = await link.transact(compares, [put], _why_not(state))
+    reply = await link.transact(compares, [put(link, state)], _why_not(state))
     if reply.succeeded:
         return Place(reply.revision, reply.revision, [])
     refused = await _refused(link, state, reply, stamp)
