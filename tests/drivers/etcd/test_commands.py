@@ -56,8 +56,8 @@ def test_what_was_put_is_found_with_its_revisions(link: Link, colour: Colour, ke
         assert changed.succeeded
         assert changed.revision > made.revision
         deleted = await link.transact([created(key, made.revision)], [Delete(key), Range(key)])
-        ((gone,), left) = deleted.answers
-        assert (gone.value, gone.mod_revision, left) == (b"\0\xff", changed.revision, [])
+        assert deleted.succeeded
+        assert deleted.answers == [[], []]
 
     colour.run(story())
 
@@ -91,8 +91,7 @@ def test_a_prefix_can_be_asked_for_being_empty(link: Link, colour: Colour, key: 
         first = await link.transact([nobody_under(prefix)], [Put(prefix + b"x")])
         second = await link.transact([nobody_under(prefix)], [Put(prefix + b"y")])
         assert (first.succeeded, second.succeeded) == (True, False)
-        gone = await link.transact([], [Delete(prefix, after(prefix))])
-        assert [each.key for each in gone.answers[0]] == [prefix + b"x"]
+        await link.transact([], [Delete(prefix, after(prefix))])
         assert (await link.transact([nobody_under(prefix)], [Range(prefix)])).succeeded
 
     colour.run(story())

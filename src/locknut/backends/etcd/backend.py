@@ -199,10 +199,9 @@ class EtcdBackend(LeasedLink, BaseBackend):
             return await self._release_unknown(claim, bar)
         state.forget_watches()
         compares = key_swaps.still_ours(state)
-        rest = [*bar, Range(state.key, keys_only=True)]
-        reply = await self.transact(compares, [*bar, Delete(state.key)], rest)
+        reply = await self.transact(compares, [*bar, Delete(state.key)], bar)
         shared.over(state, key_gone=reply.succeeded and not outcome_unknown)
-        return state.granted and reply.succeeded and bool(reply.answers[-1])
+        return state.granted and reply.succeeded
 
     async def _release_unknown(self, claim: Claim, bar: Sequence[Operation]) -> bool:
         """Release a claim of another client, or one that we have forgotten."""

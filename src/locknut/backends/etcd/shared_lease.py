@@ -103,7 +103,7 @@ class SharedLease:
 
     def lives(self, state: ClaimState) -> bool:
         """Whether its lease is there, as far as we know."""
-        return state.lease == self.id != 0
+        return state.lease == self.session.lease != 0
 
     # What answers prove.
 
@@ -129,8 +129,9 @@ class SharedLease:
                 self.proof.kept(sent, at, self._counted(lease), lease.term)
 
     def committed(self, sent: float, term: int) -> None:
-        with self._mutex:
-            self.proof.committed(sent, term)
+        if self.proof.unproven:  # one that is noted only now has to wait for the next
+            with self._mutex:
+                self.proof.committed(sent, term)
 
     # Its life.
 

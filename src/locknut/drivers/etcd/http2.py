@@ -117,10 +117,20 @@ class Http2:
         stream.id, self._next = self._next, self._next + 2
         stream.window = self._first_window
         self.streams[stream.id] = stream
-        self._output.append(frame(_HEADERS, _END_HEADERS, stream.id, head))
+        number, unsent = stream.id, stream.unsent
+        opened = _HEAD.pack(len(head) << 8 | _HEADERS, _END_HEADERS, number) + head
         if self._next >= _WIDEST:
             self.leaving = True
-        self._send(stream)
+        size = len(unsent)
+        if stream.last and size <= min(_LONGEST_FRAME, stream.window, self._window):
+            self._window -= size  # as a rule: all of it at once, as `_send` would in more steps
+            stream.window -= size
+            stream.unsent = b""
+            data = _HEAD.pack(size << 8 | _DATA, _END_STREAM, number)
+            self._output.append(opened + data + unsent)
+        else:
+            self._output.append(opened)
+            self._send(stream)
 
     def add(self, stream: Stream, message: bytes) -> None:
         """Another message of a call that is open."""
@@ -180,7 +190,8 @@ class Http2:
         self._input = data[at:]
 
     def _begin_head(self, stream: int, flags: int, payload: bytes) -> None:
-        payload = _unpadded(flags, payload)
+        if flags & _PADDED:
+            payload = _unpadded(flags, payload)
         self._block = payload[5:] if flags & _PRIORITY else payload
         self._block_of = stream, flags
         if flags & _END_HEADERS:
@@ -216,7 +227,7 @@ class Http2:
         if stream.received > _REPLENISH:
             self._thanks.append(frame(_WINDOW, 0, number, _NUMBER.pack(stream.received)))
             stream.received = 0
-        stream.take(_unpadded(flags, payload))
+        stream.take(_unpadded(flags, payload) if flags & _PADDED else payload)
         if flags & _END_STREAM:
             self._ended(number, 2, "the answer has no status")
 

@@ -115,7 +115,7 @@ class Put(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Answered by the keys that were deleted, as they were."""
+    """Answered by no keys. Compare, to know what is deleted: the server need not read it then."""
 
     key: bytes
     end: bytes = b""
