@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from locknut.backends.etcd import key_names
 from locknut.backends.etcd.backend import EtcdBackend
 from locknut.core.values import Broken, Busy, Claim, Granted, Mode
 from locknut.drivers.etcd.requests import Compare, Operation, Reply
@@ -252,6 +253,26 @@ def test_a_key_that_was_taken_over_is_named_by_another_client(cluster: LocalClus
     assert run(other.release(taken))
     run(other.attempt(after := claim(), 0.0))
     assert other.shared.states[after.id].key != key
+
+
+def test_a_claim_that_was_interrupted_before_it_had_a_key_begins_anew(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, given_up, held = backend(cluster), claim(), claim()
+    run(port.attempt(warm := claim("warm"), 0.0))
+
+    def interrupted(*_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    for each in (given_up, held):
+        with monkeypatch.context() as patched:
+            patched.setattr(key_names, "own", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                run(port.attempt(each, 0.0))
+    assert not run(port.release(given_up))
+    assert isinstance(run(port.attempt(held, 0.0)), Granted)
+    assert b"" not in cluster.store.keys
+    assert run(port.release_all([held, warm])) == [True, True]
 
 
 def test_names_go_with_the_lease(cluster: LocalCluster) -> None:

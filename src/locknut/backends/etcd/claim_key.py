@@ -91,10 +91,11 @@ class ClaimState:
         `spare`: a name of that lease which nobody has any more.
         """
         self.forget_watches()
-        self.lease, self.session_key, self.stamp = lease, session_key, stamp
+        self.session_key, self.stamp = session_key, stamp
         self.key = spare or key_names.own(self.prefix, lease, self.claim.id)
         self.shows_id, self.value = bool(spare), b""
         self.created, self.granted, self.look = 0, False, None
+        self.lease = lease  # last: an interrupt (Ctrl-C) may come in between, then it begins anew
 
     def stand(self, key: bytes, created: int) -> None:
         """Note where it stands; last what says that it does, because we may be interrupted."""
