@@ -23,7 +23,7 @@ class TestCluster(SimulatedEngine):
     bugs = BUGS
     found_by_seed_0 = "etcd-wrong-predecessor"
     duels, bouts, swarms = 100, 30, 20
-    sound_seeds, finding = 4, 60
+    sound_seeds, finding = 4, 100
     not_here = SimulatedEngine.not_here | {"clock_set_back"}
     """Nobody looks at the time of day."""
     also_met = frozenset({"deposed_leader_asked", "lost: session"})

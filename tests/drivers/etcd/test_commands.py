@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from locknut.drivers.etcd import aio, blocking_connection, http2
 from locknut.drivers.etcd.requests import (
     Compare,
     Delete,
@@ -25,6 +28,7 @@ from tests.drivers.etcd.conftest import Colour
 from tests.servers.etcd import EtcdServer
 
 pytestmark = pytest.mark.etcd
+PING = 6
 
 
 @pytest.fixture(params=["etcd_server", "etcd35_server"])
@@ -52,8 +56,8 @@ def test_what_was_put_is_found_with_its_revisions(link: Link, colour: Colour, ke
         assert changed.succeeded
         assert changed.revision > made.revision
         deleted = await link.transact([created(key, made.revision)], [Delete(key), Range(key)])
-        ((gone,), left) = deleted.answers
-        assert (gone.value, gone.mod_revision, left) == (b"\0\xff", changed.revision, [])
+        assert deleted.succeeded
+        assert deleted.answers == [[], []]
 
     colour.run(story())
 
@@ -87,8 +91,7 @@ def test_a_prefix_can_be_asked_for_being_empty(link: Link, colour: Colour, key: 
         first = await link.transact([nobody_under(prefix)], [Put(prefix + b"x")])
         second = await link.transact([nobody_under(prefix)], [Put(prefix + b"y")])
         assert (first.succeeded, second.succeeded) == (True, False)
-        gone = await link.transact([], [Delete(prefix, after(prefix))])
-        assert [each.key for each in gone.answers[0]] == [prefix + b"x"]
+        await link.transact([], [Delete(prefix, after(prefix))])
         assert (await link.transact([nobody_under(prefix)], [Range(prefix)])).succeeded
 
     colour.run(story())
@@ -186,3 +189,31 @@ def test_what_is_too_much_is_refused_and_the_next_is_done(
         assert (await link.transact([created(key, 0)], [Put(key)])).succeeded
 
     colour.run(story())
+
+
+@pytest.mark.parametrize("polite", [3600.0, 0.0])
+def test_a_member_asks_for_signs_of_life_as_fast_as_it_gets_them(
+    link: Link,
+    colour: Colour,
+    key: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    polite: float,
+) -> None:
+    """Where each is answered at once, every request is two writes and two reads on both sides."""
+    asked = 0
+    real = http2._TAKERS[PING]
+
+    def count(*ping: Any) -> None:
+        nonlocal asked
+        asked += 1
+        real(*ping)
+
+    async def story() -> None:
+        for n in range(20):
+            await link.transact([], [Put(key, b"%d" % n)])
+
+    monkeypatch.setitem(http2._TAKERS, PING, count)
+    module = blocking_connection if colour.blocking else aio
+    monkeypatch.setattr(module, "POLITE", polite)
+    colour.run(story())
+    assert asked > 1 if polite == 0.0 else asked <= 1

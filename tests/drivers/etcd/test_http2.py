@@ -184,6 +184,16 @@ def test_a_reset_is_in_doubt_unless_it_was_refused() -> None:
     assert (reset.status, refused.status, going_on.status) == (1, UNTOUCHED, None)
 
 
+def test_what_begins_a_connection_goes_with_the_first_request() -> None:
+    http2 = Http2()
+    ask(http2)
+    kinds = [kind for kind, _, _, _ in frames(http2.take_output(thanks=False))]
+    assert kinds == [SETTINGS, WINDOW, HEADERS, DATA]
+    http2.feed(frame(SETTINGS, 0, 0))
+    assert http2.presses, "a server may hang up where its settings are not confirmed soon"
+    assert frames(http2.take_output(thanks=False)) == [(SETTINGS, 1, 0, b"")]
+
+
 def test_a_cancelled_call_is_told_to_the_server_and_its_answer_dropped() -> None:
     http2 = greeted()
     left, other = ask(http2), ask(http2)
@@ -199,6 +209,9 @@ def test_a_sign_of_life_is_given_when_asked_for_and_need_not_go_at_once() -> Non
     http2.feed(frame(PING, 0, 0, b"12345678"))
     assert http2.has_output
     assert not http2.presses
+    assert http2.take_output(thanks=False) == b""
+    ask(http2)
+    assert [kind for kind, _, _, _ in frames(http2.take_output(thanks=False))] == [HEADERS, DATA]
     assert frames(http2.take_output()) == [(PING, 1, 0, b"12345678")]
     http2.ping()
     assert http2.presses

@@ -173,6 +173,11 @@ BUGS: dict[str, Bug] = {
         rules="abdeg",
         faults=_LATE,
     ),
+    "etcd-deleted-by-name": believed(
+        Patch(key_swaps, "still_ours", nothing_compared),
+        rules="abdeg",
+        faults=_LATE,
+    ),
     "etcd-no-tombstone": behaves(LeavesNoTombstone, "g", EtcdFaults(late=0.2)),
     "etcd-wrong-predecessor": believed(
         Patch(recipe, "verdict", successor), rules="abdefg", only=("fair",), size=BOUT

@@ -136,7 +136,7 @@ class Store:
         for each in deleted:
             del self.keys[each.key]
             changes.append(Event(What.DELETED, each.key, revision))
-        return deleted
+        return []
 
     def _range(self, what: Range) -> list[KeyValue]:
         most = what.max_create_revision

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from locknut.backends.etcd import places, recipe
+from locknut.backends.etcd import key_swaps, places, recipe
 from locknut.backends.etcd.leased_link import TRIES
 from locknut.backends.etcd.line_view import CHUNK
 from locknut.core.values import Busy, Claim, Granted
@@ -68,10 +69,21 @@ async def _take(backend: EtcdBackend, states: list[ClaimState], seen: int) -> Re
     for state in states:
         compares[nobody_since(state.prefix, seen)] = None
         compares.update(dict.fromkeys(places.conditions(state)))
-    puts = [Put(state.key, backend.shown(state.claim), state.lease) for state in states]
+    puts = [places.put(backend, state) for state in states]
     lines = [Range(state.prefix, after(state.prefix)) for state in states]
     lease = Range(states[0].session_key, keys_only=True)
-    return await backend.transact(list(compares), puts, [lease, *lines])
+    with _in_doubt_on_error(states):
+        return await backend.transact(list(compares), puts, [lease, *lines])
+
+
+@contextmanager
+def _in_doubt_on_error(states: Sequence[ClaimState]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        for state in states:
+            state.in_doubt = True
+        raise
 
 
 def nobody_since(prefix: bytes, revision: int) -> Compare:
@@ -98,18 +110,17 @@ async def _granted(
 
 async def _leave(backend: EtcdBackend, states: list[ClaimState], *, some: bool) -> Busy:
     """Some may be ours by an earlier sending: an operator removed the others since."""
-    claims = [state.claim for state in states]
     if some:
-        await release_all(backend, claims)
-    for claim in claims:
-        backend.shared.states.pop(claim.id, None)
+        await release_all(backend, [state.claim for state in states])
+    for state in states:
+        backend.shared.over(state, key_gone=not some)
     return Busy(0.0, queued=False)
 
 
 async def release_all(
     backend: EtcdBackend, claims: Sequence[Claim], *, outcome_unknown: bool = False
 ) -> list[bool]:
-    """What is known of is deleted in one round trip; the rest one by one."""
+    """What is known of is deleted in one round trip, if all of it is there; the rest one by one."""
     shared = backend.shared
     known = [
         state
@@ -128,10 +139,13 @@ async def release_all(
             state.forget_watches()
             if outcome_unknown:
                 operations.append(Put(state.tombstone, b"", lease))
-        reply = await backend.transact([], operations)
-        for state, deleted in zip(chunk, reply.answers, strict=False):
-            gone[state.claim.id] = state.granted and bool(deleted)
-            shared.states.pop(state.claim.id, None)
+        compares = [each for state in chunk for each in key_swaps.still_ours(state)]
+        reply = await backend.transact(compares, operations)
+        if not reply.succeeded:
+            continue  # not all of them are there: each by itself
+        for state in chunk:
+            shared.over(state, key_gone=not outcome_unknown)
+            gone[state.claim.id] = state.granted
     return [
         gone[claim.id]
         if claim.id in gone

@@ -86,7 +86,7 @@ class EtcdBackend(LeasedLink, BaseBackend):
                 self.shared.lost(state.lease)
                 continue
             if isinstance(found, Refused):
-                self.shared.states.pop(claim.id, None)
+                self.shared.over(state, key_gone=found is Refused.TAKEN)
                 return Busy(pacing.RETRY_MOST, queued=False)
             state.stand(state.key, found.created)
             if self.shared.unwatched:
@@ -198,11 +198,10 @@ class EtcdBackend(LeasedLink, BaseBackend):
         if state is None:
             return await self._release_unknown(claim, bar)
         state.forget_watches()
-        compares = key_swaps.still_ours(state) if state.created else []
-        rest = [*bar, Range(state.key, keys_only=True)]
-        reply = await self.transact(compares, [*bar, Delete(state.key)], rest)
-        shared.states.pop(claim.id, None)
-        return state.granted and reply.succeeded and bool(reply.answers[-1])
+        compares = key_swaps.still_ours(state)
+        reply = await self.transact(compares, [*bar, Delete(state.key)], bar)
+        shared.over(state, key_gone=reply.succeeded and not outcome_unknown)
+        return state.granted and reply.succeeded
 
     async def _release_unknown(self, claim: Claim, bar: Sequence[Operation]) -> bool:
         """Release a claim of another client, or one that we have forgotten."""

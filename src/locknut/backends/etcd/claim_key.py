@@ -47,14 +47,17 @@ class ClaimState:
         "claim",
         "created",
         "granted",
+        "in_doubt",
         "key",
         "lease",
         "look",
         "prefix",
         "session_key",
+        "shows_id",
         "signal",
         "stamp",
         "tombstone",
+        "value",
     )
 
     def __init__(self, claim: Claim, root: bytes):
@@ -69,6 +72,12 @@ class ClaimState:
         self.stamp = 0
         """The revision that this key was put by."""
         self.key = b""
+        self.shows_id = False
+        """Whether the value has to say which claim this is: the key is named after another one."""
+        self.value = b""
+        """What its key says, once that was sent."""
+        self.in_doubt = False
+        """Whether something was sent for it that was not answered: it may be done later."""
         self.created = 0
         """The create revision of its key; 0 while it is not known to stand there."""
         self.granted = False
@@ -77,15 +86,21 @@ class ClaimState:
         self.signal: Signal | None = None
         self._watches: dict[bytes, _Watched] = {}
 
-    def begin(self, lease: int, session_key: bytes, stamp: int) -> None:
-        """Its key is to stand there with this lease. A key with another lease went with that."""
+    def begin(self, lease: int, session_key: bytes, stamp: int, spare: bytes = b"") -> None:
+        """Its key is to stand there with this lease. A key with another lease went with that.
+        `spare`: a name of that lease which nobody has any more.
+        """
         self.forget_watches()
-        self.lease, self.session_key, self.stamp = lease, session_key, stamp
-        self.key = key_names.own(self.prefix, lease, self.claim.id)
+        self.session_key, self.stamp = session_key, stamp
+        self.key = spare or key_names.own(self.prefix, lease, self.claim.id)
+        self.shows_id, self.value = bool(spare), b""
         self.created, self.granted, self.look = 0, False, None
+        self.lease = lease  # last: an interrupt (Ctrl-C) may come in between, then it begins anew
 
     def stand(self, key: bytes, created: int) -> None:
         """Note where it stands; last what says that it does, because we may be interrupted."""
+        if key != self.key:  # another client made it, and we do not know what that has sent
+            self.in_doubt = True
         self.key = key
         self.created = created
 

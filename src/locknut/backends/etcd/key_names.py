@@ -41,7 +41,7 @@ def line(root: bytes, key: str, mode: Mode) -> bytes:
 
 def own(prefix: bytes, lease: int, claim_id: str) -> bytes:
     """The key of one claim. It has the claim's id and not the lease's alone: a late command of one
-    attempt cannot touch the next attempt (L16).
+    attempt cannot touch the next attempt (L16). Later claims may have the name: see `spare_keys`.
     """
     return b"%s%x-%s" % (prefix, lease, claim_id.encode())
 
@@ -67,7 +67,7 @@ def note(root: bytes, key: str, claim_id: str) -> bytes:
 
 
 def claim_id_in(key: bytes) -> str:
-    """The id of the claim that made it; empty if another client did."""
+    """The id of the first claim that had this name; empty if another client made it."""
     found = _OURS.fullmatch(key.rpartition(b"/")[2])
     return found[1].decode() if found else ""
 

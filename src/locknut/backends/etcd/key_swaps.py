@@ -23,6 +23,7 @@ from locknut.drivers.etcd.requests import (
     after,
     created,
     modified,
+    says,
 )
 from locknut.errors import LocknutError
 
@@ -33,8 +34,11 @@ if TYPE_CHECKING:
 
 def still_ours(state: ClaimState) -> list[Compare]:
     """The key is the one that we made or took over. Its lease may be another one, if the answer to
-    a detach was lost; nobody else can have it, because nobody was given the text.
+    a detach was lost; nobody else can have it, because nobody was given the text. If it is not
+    known to stand there, it is ours if it says what we sent: the name may be another claim's later.
     """
+    if not state.created:
+        return [says(state.key, state.value)]
     return [created(state.key, state.created)]
 
 
@@ -56,13 +60,16 @@ async def detach(link: LeasedLink, claim: Claim, ttl: float) -> bool:
     state = link.shared.holds(claim)
     if state is None:
         return False
+    # Whoever releases it knows nothing of what we have sent, and leaves no tombstone for that.
+    bar = [Put(state.tombstone, b"", await link.lease_aside())] if state.in_doubt else []
     lease = (await link.link.grant(math.ceil(ttl))).id
     put = Put(state.key, link.shown(claim, id=claim.id, detached=True), lease)
     # Forgotten before it is sent: if the answer is lost, a release looks for the key by its claim,
     # also when our own lease is over. The detached key stays then.
     link.shared.states.pop(claim.id, None)
     try:
-        reply = await link.transact(still_ours(state), [put], [Range(state.key, keys_only=True)])
+        there = Range(state.key, keys_only=True)
+        reply = await link.transact(still_ours(state), [put, *bar], [there])
     except LocknutError:
         await _revoke(link, lease)  # nobody will have the text, so nobody needs the hold
         raise

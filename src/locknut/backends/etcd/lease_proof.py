@@ -44,7 +44,8 @@ class LeaseProof:
         self._until = pacing.validity(sent, ttl)
         self._asked = sent
         """When the last keep-alive was sent, if it was not in vain."""
-        self._kept: list[_Kept] = []
+        self.unproven: list[_Kept] = []
+        """Keep-alives that were answered, and not proven yet by a transaction."""
 
     def until(self) -> float:
         """The end of what is proven, with the margin for clocks that run at different speeds."""
@@ -67,14 +68,14 @@ class LeaseProof:
 
     def kept(self, sent: float, at: float, ttl: float, term: int) -> None:
         """A keep-alive that was sent then was answered, at that time."""
-        self._kept.append(_Kept(sent, at, ttl, term))
+        self.unproven.append(_Kept(sent, at, ttl, term))
 
     def committed(self, sent: float, term: int) -> None:
         """A transaction that was sent then was answered."""
-        for kept in [each for each in self._kept if each.at <= sent]:
+        for kept in [each for each in self.unproven if each.at <= sent]:
             if kept.term == term:
                 self._until = max(self._until, pacing.validity(kept.sent, kept.ttl))
             if kept.term <= term:  # of an earlier term it will never be known who answered it
-                self._kept.remove(kept)
+                self.unproven.remove(kept)
                 if kept.term < term:
                     self.hurry()

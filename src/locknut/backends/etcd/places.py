@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from locknut.backends.etcd import recipe
@@ -64,11 +65,15 @@ async def find(link: LeasedLink, state: ClaimState) -> Place | Refused:
             return place
         state.created = 0  # an operator removed our key: stand at the end again
     stand = _stand if state.claim.waits else _stand_if_free
-    found = await stand(link, state)
-    for _ in range(TRIES):
-        if found is not Refused.OUTDATED:
-            break
+    try:
         found = await stand(link, state)
+        for _ in range(TRIES):
+            if found is not Refused.OUTDATED:
+                break
+            found = await stand(link, state)
+    except BaseException:
+        state.in_doubt = True
+        raise
     return found
 
 
@@ -77,15 +82,24 @@ def conditions(state: ClaimState) -> list[Compare]:
     return [created(state.tombstone, 0), modified(state.session_key, state.stamp)]
 
 
-def _everybody(state: ClaimState) -> Range:
-    return Range(state.prefix, after(state.prefix), FEW)
+def put(link: LeasedLink, state: ClaimState) -> Put:
+    """What makes its key: the same however often it is sent."""
+    claim = state.claim
+    if not state.value:
+        state.value = link.shown(claim, id=claim.id) if state.shows_id else link.shown(claim)
+    return Put(state.key, state.value, state.lease)
+
+
+@lru_cache(1024)
+def _everybody(prefix: bytes) -> Range:
+    return Range(prefix, after(prefix), FEW)
 
 
 async def _stand(link: LeasedLink, state: ClaimState) -> Place | Refused:
     stamp, compares = state.stamp, [created(state.key, 0), *conditions(state)]
-    put = Put(state.key, link.shown(state.claim), state.lease)
-    everybody = _everybody(state)
-    reply = await link.transact(compares, [put, everybody], _why_not(state))
+    everybody = _everybody(state.prefix)
+    otherwise = _why_not(state.key, state.prefix, state.session_key)
+    reply = await link.transact(compares, [put(link, state), everybody], otherwise)
     if reply.succeeded:
         return await _among(link, state, reply, reply.revision, reply.answers[1])
     return await _refused(link, state, reply, stamp) or Refused.BARRED
@@ -94,28 +108,25 @@ async def _stand(link: LeasedLink, state: ClaimState) -> Place | Refused:
 async def _stand_if_free(link: LeasedLink, state: ClaimState) -> Place | Refused:
     """Nothing is left behind if others are there."""
     stamp, compares = state.stamp, [nobody_under(state.prefix), *conditions(state)]
-    put = Put(state.key, link.shown(state.claim), state.lease)
-    reply = await link.transact(compares, [put], _why_not(state))
+    otherwise = _why_not(state.key, state.prefix, state.session_key)
+    reply = await link.transact(compares, [put(link, state)], otherwise)
     if reply.succeeded:
         return Place(reply.revision, reply.revision, [])
     refused = await _refused(link, state, reply, stamp)
     if refused is not None:
         return refused
     claim, line = state.claim, recipe.read(reply.answers[1])
-    if reply.answers[2]:
+    if not line:  # nothing else is left that may have been in the way
         return Refused.BARRED
     if claim.mode is Mode.EXCLUSIVE or not recipe.verdict(line, claim.mode, claim.permits).mine:
         return Refused.TAKEN
     return await _stand(link, state)
 
 
-def _why_not(state: ClaimState) -> list[Range]:
-    """What is asked where a transaction did nothing."""
-    return [
-        Range(state.key, keys_only=True),
-        _everybody(state),
-        *why_void(state),
-    ]
+@lru_cache(1024)
+def _why_not(key: bytes, prefix: bytes, session_key: bytes) -> list[Range]:
+    """What is asked where a transaction did nothing. If it was none of this, it was a tombstone."""
+    return [Range(key, keys_only=True), _everybody(prefix), Range(session_key, keys_only=True)]
 
 
 def why_void(state: ClaimState) -> list[Range]:
@@ -129,7 +140,7 @@ async def _refused(
     """Where it stands already; or that the lease is gone, or its key another one than this stamp
     says; None: something else was in the way.
     """
-    own, everybody, _, lease = reply.answers
+    own, everybody, lease = reply.answers
     if not lease:
         return Refused.LEASE_GONE
     if not own and lease[0].mod_revision != stamp:

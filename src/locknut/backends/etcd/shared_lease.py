@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from locknut.backends.etcd.claim_key import ClaimState
 from locknut.backends.etcd.lease_proof import LeaseProof
 from locknut.backends.etcd.settings import Settings
+from locknut.backends.etcd.spare_keys import SpareKeys
 from locknut.core.values import Claim, Notice, Renewal
 from locknut.drivers.etcd.requests import Lease
 
@@ -48,6 +49,7 @@ class SharedLease:
         """In one piece, because several threads look at it and replace it."""
         self.proof = LeaseProof(float("-inf"), settings.session_ttl)
         self.aside: Aside | None = None
+        self.spare = SpareKeys()
         self.closed = False
         self._mutex = threading.RLock()  # a destructor may leave at any moment
         self._users = 0
@@ -79,8 +81,20 @@ class SharedLease:
             known = self.states[claim.id] = ClaimState(claim, self.settings.root)
         with self._mutex:
             if self.session.lease not in (0, known.lease):
-                known.begin(*self.session)
+                known.begin(*self.session, self.spare.take(known.prefix))
         return known
+
+    def over(self, state: ClaimState, *, key_gone: bool) -> None:
+        """Forget the claim. If its key is gone for sure, or never was there, then, because an
+        interrupt may come in between, let another one have the name: all that was sent with it was
+        answered, so nothing that comes late is about a key of this name (L16).
+        """
+        self.states.pop(state.claim.id, None)
+        if state.in_doubt or not key_gone:
+            return
+        with self._mutex:
+            if self.lives(state):
+                self.spare.keep(state.prefix, state.key)
 
     def holds(self, claim: Claim) -> ClaimState | None:
         """What is known of a claim that was granted and has not ended, as far as we know."""
@@ -89,7 +103,7 @@ class SharedLease:
 
     def lives(self, state: ClaimState) -> bool:
         """Whether its lease is there, as far as we know."""
-        return state.lease == self.id != 0
+        return state.lease == self.session.lease != 0
 
     # What answers prove.
 
@@ -115,8 +129,9 @@ class SharedLease:
                 self.proof.kept(sent, at, self._counted(lease), lease.term)
 
     def committed(self, sent: float, term: int) -> None:
-        with self._mutex:
-            self.proof.committed(sent, term)
+        if self.proof.unproven:  # one that is noted only now has to wait for the next
+            with self._mutex:
+                self.proof.committed(sent, term)
 
     # Its life.
 
@@ -137,6 +152,7 @@ class SharedLease:
             if self.closed:
                 return False
             self.proof = LeaseProof(sent, self._counted(lease))
+            self.spare = SpareKeys()
             self.session = Session(lease.id, key, stamp)
             return True
 
@@ -206,6 +222,7 @@ class SharedLease:
         self.closed = True
         self.session = NONE
         self.aside = self.end_watch = None
+        self.spare = SpareKeys()
         self.states.clear()
         self._gate.clear()
         self._listeners.clear()

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from locknut.drivers.etcd import grpc_errors
 from locknut.drivers.etcd.calls import Answer
-from locknut.drivers.etcd.http2 import Http2
+from locknut.drivers.etcd.http2 import POLITE, Http2
 from locknut.drivers.etcd.link import BaseLink
 from locknut.drivers.etcd.members import Members, Turn
 from locknut.drivers.etcd.settings import Settings
@@ -22,8 +22,6 @@ from locknut.runtimes.shared_task import SharedTask
 _AT_ONCE: Final = 65536
 """Bytes that are read at a time, into a buffer that is kept: asyncio's own way makes one of 256 KiB
 for every read."""
-_POLITE: Final = 1.0
-"""Seconds within which a word of the server is acknowledged, if no request takes that along."""
 
 
 class _Awaited(Answer):
@@ -99,7 +97,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._http2.presses:
             self._acknowledge()
         elif self._http2.has_output and self._thanks is None:
-            self._thanks = self.loop.call_later(_POLITE, self._acknowledge)
+            self._thanks = self.loop.call_later(POLITE, self._acknowledge)
         self._close_when_done()
 
     def has_answer(self, answer: _Awaited) -> None:
@@ -151,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._asked[answer] = None
             self._http2.open(answer, head, message)
-            self._transport.write(self._http2.take_output())
+            self._transport.write(self._http2.take_output(thanks=False))
             if self._timer is None:
                 self._timer = self.loop.call_at(due, self._look)
         except BaseException as error:  # Ctrl-C: half of it may have been sent

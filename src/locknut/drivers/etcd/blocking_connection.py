@@ -9,7 +9,7 @@ from typing import Final
 
 from locknut.drivers.etcd import grpc_errors
 from locknut.drivers.etcd.calls import Answer
-from locknut.drivers.etcd.http2 import Http2
+from locknut.drivers.etcd.http2 import POLITE, Http2
 from locknut.drivers.etcd.members import Host, Turn
 from locknut.drivers.etcd.settings import Settings
 from locknut.runtimes import sockets
@@ -27,6 +27,7 @@ class Connection:
         self.turn = turn
         self.used = 0.0
         self.http2 = Http2()
+        self._thanked = 0.0
         self._socket = _opened(settings, turn.host, limit)
 
     def call(self, head: bytes, message: bytes, limit: float) -> tuple[Answer, float]:
@@ -35,12 +36,15 @@ class Connection:
         until = sent + limit
         self._socket.settimeout(limit)
         http2.open(answer, head, message)
-        self._socket.sendall(http2.take_output())
+        thanks = sent - self._thanked >= POLITE
+        if thanks:
+            self._thanked = sent
+        self._socket.sendall(http2.take_output(thanks=thanks))
         while answer.status is None:
             self._receive()
             if answer.status is None:  # a part of it, or something between
-                if http2.has_output:
-                    self._socket.sendall(http2.take_output())
+                if http2.presses:
+                    self._socket.sendall(http2.take_output(thanks=False))
                 left = until - now()
                 if left <= 0:
                     raise TimeoutError

@@ -20,6 +20,8 @@ _PADDED: Final = 0x8
 _PRIORITY: Final = 0x20
 _MOST_STREAMS: Final = 3
 _FIRST_WINDOW: Final = 4
+POLITE: Final = 1.0
+"""Seconds within which a word of the server is acknowledged while the connection is in use."""
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _WIDEST: Final = 2**31 - 1
 _REPLENISH: Final = 2**30
@@ -69,6 +71,7 @@ class Http2:
         self._output: list[bytes] = []
         settings = _SETTING.pack(1, 0) + _SETTING.pack(2, 0)
         settings += _SETTING.pack(_FIRST_WINDOW, _WIDEST)
+        self._begun = False
         self._thanks = [
             _PREFACE,
             frame(_SETTINGS, 0, 0, settings),
@@ -76,10 +79,14 @@ class Http2:
         ]
         """What goes before all requests, but need not go at once."""
 
-    def take_output(self) -> bytes:
-        """What is to be sent now."""
-        output = b"".join((*self._thanks, *self._output))
-        self._thanks.clear()
+    def take_output(self, *, thanks: bool = True) -> bytes:
+        """What is to be sent now; without `thanks`, only what somebody waits for."""
+        if thanks or not self._begun:
+            output = b"".join((*self._thanks, *self._output))
+            self._begun = True
+            self._thanks.clear()
+        else:
+            output = b"".join(self._output)
         self._output.clear()
         return output
 
@@ -89,8 +96,9 @@ class Http2:
 
     @property
     def presses(self) -> bool:
-        """Whether somebody waits for what is to be sent. The rest may go with the next request:
-        after each, etcd asks for a sign of life, by which it measures how fast the way is.
+        """Whether somebody waits for what is to be sent. The rest need not go at once: after a
+        request etcd asks for a sign of life, by which it measures how fast the way is, and where
+        that is answered right away it asks again after the next request.
         """
         return bool(self._output)
 
@@ -109,10 +117,20 @@ class Http2:
         stream.id, self._next = self._next, self._next + 2
         stream.window = self._first_window
         self.streams[stream.id] = stream
-        self._output.append(frame(_HEADERS, _END_HEADERS, stream.id, head))
+        number, unsent = stream.id, stream.unsent
+        opened = _HEAD.pack(len(head) << 8 | _HEADERS, _END_HEADERS, number) + head
         if self._next >= _WIDEST:
             self.leaving = True
-        self._send(stream)
+        size = len(unsent)
+        if stream.last and size <= min(_LONGEST_FRAME, stream.window, self._window):
+            self._window -= size  # as a rule: all of it at once, as `_send` would in more steps
+            stream.window -= size
+            stream.unsent = b""
+            data = _HEAD.pack(size << 8 | _DATA, _END_STREAM, number)
+            self._output.append(opened + data + unsent)
+        else:
+            self._output.append(opened)
+            self._send(stream)
 
     def add(self, stream: Stream, message: bytes) -> None:
         """Another message of a call that is open."""
@@ -172,7 +190,8 @@ class Http2:
         self._input = data[at:]
 
     def _begin_head(self, stream: int, flags: int, payload: bytes) -> None:
-        payload = _unpadded(flags, payload)
+        if flags & _PADDED:
+            payload = _unpadded(flags, payload)
         self._block = payload[5:] if flags & _PRIORITY else payload
         self._block_of = stream, flags
         if flags & _END_HEADERS:
@@ -208,7 +227,7 @@ class Http2:
         if stream.received > _REPLENISH:
             self._thanks.append(frame(_WINDOW, 0, number, _NUMBER.pack(stream.received)))
             stream.received = 0
-        stream.take(_unpadded(flags, payload))
+        stream.take(_unpadded(flags, payload) if flags & _PADDED else payload)
         if flags & _END_STREAM:
             self._ended(number, 2, "the answer has no status")
 
@@ -237,7 +256,7 @@ class Http2:
                 for stream in self.streams.values():
                     stream.window += value - self._first_window
                 self._first_window = value
-        self._thanks.append(frame(_SETTINGS, _ACK, 0))
+        self._output.append(frame(_SETTINGS, _ACK, 0))
         self._unblock()
         self._open_waiting()
 

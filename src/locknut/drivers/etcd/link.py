@@ -128,7 +128,9 @@ class BaseLink(ABC, Generic[C]):
         status, text = 0, ""
         for _ in range(len(self.members.hosts) + 1):
             connection = await self._reach()
-            ticket = await self._shown(connection)
+            ticket = self.members.ticket
+            if ticket is None:
+                ticket = await self._logged_in(connection)
             head = self.members.head(path, connection.turn.host, ticket)
             answer, sent = await self._sent(connection, head, message)
             status, text = answer.status or 0, answer.text
@@ -150,7 +152,7 @@ class BaseLink(ABC, Generic[C]):
         except (OSError, ValueError) as error:
             raise grpc_errors.unreachable(self.settings, error) from error
 
-    async def _shown(self, connection: C) -> bytes:
+    async def _logged_in(self, connection: C) -> bytes:
         """The ticket that goes with a request; empty if none is wanted."""
         while (ticket := self.members.ticket) is None:
             try:

@@ -86,6 +86,11 @@ def leased(key: bytes, lease: int) -> Compare:
     return Compare(key, Target.LEASE, Relation.EQUAL, lease)
 
 
+def says(key: bytes, value: bytes) -> Compare:
+    """The key is there and has this value."""
+    return Compare(key, Target.VALUE, Relation.EQUAL, value)
+
+
 def nobody_under(prefix: bytes) -> Compare:
     """No key begins with the prefix."""
     return Compare(prefix, Target.CREATED, Relation.EQUAL, 0, after(prefix))
@@ -110,7 +115,7 @@ class Put(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Answered by the keys that were deleted, as they were."""
+    """Answered by no keys. Compare, to know what is deleted: the server need not read it then."""
 
     key: bytes
     end: bytes = b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from locknut.drivers.etcd.protobuf import fields, inner, number, signed, text
@@ -46,10 +47,14 @@ _KEYS_ONLY: Final = number(8, _TRUE)
 def transaction(
     compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation]
 ) -> bytes:
-    parts = [inner(1, _compare(each)) for each in compares]
-    parts += [inner(2, _PACKED[type(each)](each)) for each in then]
-    parts += [inner(3, _PACKED[type(each)](each)) for each in otherwise]
-    return b"".join(parts)
+    packed = b""
+    for compare in compares:
+        packed += _compare(compare)
+    for each in then:
+        packed += _PACKED[type(each)](2, each)
+    for each in otherwise:
+        packed += _PACKED[type(each)](3, each)
+    return packed
 
 
 def _compare(compare: Compare) -> bytes:
@@ -57,7 +62,7 @@ def _compare(compare: Compare) -> bytes:
     packed = _HEADS[relation][target] + text(3, key)
     field = _OPERAND[target]
     packed += text(field, operand) if isinstance(operand, bytes) else number(field, operand)
-    return packed + text(64, end) if end else packed
+    return inner(1, packed + text(64, end) if end else packed)
 
 
 _HEADS: Final = [
@@ -66,7 +71,9 @@ _HEADS: Final = [
 """What a compare begins with, by the numbers of its relation and target."""
 
 
-def _range(asked: Range) -> bytes:
+@lru_cache(1024)
+def _range(field: int, asked: Range) -> bytes:
+    """Kept, because most are about the line of the same lock, or the key of the same session."""
     key, end, limit, newest_first, max_create_revision, keys_only = asked
     packed = text(1, key)
     if end:
@@ -74,22 +81,26 @@ def _range(asked: Range) -> bytes:
         packed += text(2, end) + number(3, limit) + number(5, order) + number(6, _BY_CREATION)
     if max_create_revision:
         packed += number(13, max_create_revision)
-    return inner(1, packed + _KEYS_ONLY if keys_only else packed)
+    return inner(field, inner(1, packed + _KEYS_ONLY if keys_only else packed))
 
 
-def _put(put: Put) -> bytes:
+def _put(field: int, put: Put) -> bytes:
     key, value, lease, ignore_value, ignore_lease = put
     packed = text(1, key) + text(2, value) + number(3, lease)
     if ignore_value or ignore_lease:
         packed += number(5, ignore_value) + number(6, ignore_lease)
-    return inner(2, packed)
+    return inner(field, inner(2, packed))
 
 
-def _delete(delete: Delete) -> bytes:
-    return inner(3, text(1, delete.key) + text(2, delete.end) + number(3, _TRUE))
+def _delete(field: int, delete: Delete) -> bytes:
+    return inner(field, inner(3, text(1, delete.key) + text(2, delete.end)))
 
 
-_PACKED: Final[dict[type, Callable[[Any], bytes]]] = {Range: _range, Put: _put, Delete: _delete}
+_PACKED: Final[dict[type, Callable[[int, Any], bytes]]] = {
+    Range: _range,
+    Put: _put,
+    Delete: _delete,
+}
 
 
 def grant(ttl: int, lease: int) -> bytes:
@@ -122,9 +133,33 @@ class Header(NamedTuple):
     term: int = 0
 
 
+_members: dict[bytes, int] = {}
+"""By the beginning of a header, which names the cluster and the member, and stays the same: both
+are numbers of 64 bits, which take longer to read than all the rest.
+"""
+_MOST_MEMBERS: Final = 64
+_lengths: list[int] = []
+"""How long such beginnings are."""
+
+
 def _header(message: Any) -> Header:
-    found = dict(fields(message))
-    return Header(found.get(2, 0), found.get(3, 0), found.get(4, 0))  # type: ignore[arg-type]
+    for length in _lengths:
+        member = _members.get(message[:length])
+        if member is not None:
+            found = dict(fields(message[length:]))
+            return Header(member, found.get(3, 0), found.get(4, 0))  # type: ignore[arg-type]
+    return _new_header(message)
+
+
+def _new_header(message: bytes) -> Header:
+    found: dict[int, Any] = dict(fields(message))
+    header = Header(found.get(2, 0), found.get(3, 0), found.get(4, 0))
+    begins = number(1, found.get(1, 0)) + number(2, header.member)
+    if header.member and message.startswith(begins) and len(_members) < _MOST_MEMBERS:
+        _members[begins] = header.member
+        if len(begins) not in _lengths:
+            _lengths.append(len(begins))
+    return header
 
 
 def reply(message: bytes, sent: float) -> Reply:
@@ -140,16 +175,15 @@ def reply(message: bytes, sent: float) -> Reply:
     return Reply(succeeded, header.revision, header.term, header.member, answers, sent)
 
 
-_KEYS: Final = {1: 2, 2: 0, 3: 3}
-"""Of each kind of answer: the field that has the keys. A put has none."""
+_RANGE: Final = 1
+"""The kind of answer that has keys, as field 2."""
 
 
 def _answer(message: Any) -> list[KeyValue]:
-    found: Any
-    for kind, found in fields(message):
-        keys = _KEYS.get(kind, 0)
-        return [_key_value(value) for field, value in fields(found) if field == keys]
-    return []
+    if not message or message[0] != _RANGE << 3 | 2:
+        return []
+    ((_, found),) = fields(message)
+    return [_key_value(value) for field, value in fields(found) if field == 2]  # type: ignore[arg-type]
 
 
 def _key_value(message: Any) -> KeyValue:
