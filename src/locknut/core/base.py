@@ -126,6 +126,13 @@ class BaseBackend(ABC):
         """Nothing is known to look for but what every engine is asked."""
         return ()
 
+    @property
+    def settles_at(self) -> float:
+        return float("inf")
+
+    async def settle(self) -> None:  # noqa: B027
+        """A release that was answered has left nothing behind."""
+
     async def tidy(self) -> None:  # noqa: B027
         """Nothing gathers that somebody has to remove."""
 

@@ -63,6 +63,7 @@ class Elsewhere:
         self.no_tombstones = backend.no_tombstones
         self.waits_on_first_attempt = self.batches = False
         self.passes_notes = self.notices_hang_up = False
+        self.settles_at = float("inf")
         self.inside = bool
 
     def forked(self) -> None:
@@ -74,5 +75,5 @@ class Elsewhere:
 
     attempt = attempt_all = renew = release = release_all = downgrade = _refuse
     detach = attach = undo_attach = break_hold = inspect = inspect_all = inspect_holders = _refuse
-    watch = listen = scatter = hung_up = hold_check = server = tidy = _refuse
+    watch = listen = scatter = hung_up = hold_check = server = tidy = settle = _refuse
     checks = write_history = read_history = close = dropped = _refuse

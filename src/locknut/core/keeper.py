@@ -160,7 +160,7 @@ class Keeper(KeeperThread):
 
     async def _rest(self, backend: Backend) -> bool:
         """Sleep until something is due or somebody rings; False to end for want of work."""
-        until = min(self.schedule.lie_down(), self.undoing.retry_at)
+        until = min(self.schedule.lie_down(), self.undoing.retry_at, backend.settles_at)
         if until != NEVER:
             await self._tidying.between(backend, until)
             if backend.notices_hang_up:
@@ -215,3 +215,5 @@ class Keeper(KeeperThread):
                 losing.lose_abandoned(self.client, hold, number)
         meanwhile = partial(self._renew_due, backend)
         await self.undoing.give_back(backend, meanwhile, last=self._closing)
+        if self.runtime.now() >= backend.settles_at:
+            await backend.settle()

@@ -100,6 +100,13 @@ class Backend(Protocol):
     """Whether the holder learns the note of `break_hold`."""
     notices_hang_up: bool
     """Whether `hung_up` can be true."""
+
+    @property
+    def settles_at(self) -> float:
+        """From when on to `settle`; NEVER if nothing is owed. It is the same for all backends of an
+        engine, whichever of them gave rise to it.
+        """
+
     no_tombstones: str
     """Why this engine needs none (port rule 3); empty: it leaves them."""
 
@@ -176,7 +183,8 @@ class Backend(Protocol):
 
     def listen(self, on_notice: Callable[[str | None, Notice], None]) -> None:
         """Call `on_notice(claim id, or None for all of them, what became of it)`, from any thread.
-        HELD means that nothing is known against it, but that it should be renewed at once.
+        HELD means that nothing is known against it, but that it should be renewed at once. An empty
+        id is nobody's: it only wakes the keeper, which looks at `settles_at`.
         """
 
     def scatter(self, claims: Sequence[Claim]) -> Sequence[object]:
@@ -198,6 +206,11 @@ class Backend(Protocol):
     def checks(self, prefix: str) -> Sequence[Check]:
         """What can make locks unsafe or slow on this engine, as questions that only look. Called on
         a blocking backend, where they are asked as well; our keys begin with `prefix`.
+        """
+
+    async def settle(self) -> None:
+        """Take back what a server could not be asked for when its claim was released by the others.
+        Called on the keeper's backend, from `settles_at` on; it takes no longer than a command.
         """
 
     async def tidy(self) -> None:

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from locknut.backends.redlock import ballots
 from locknut.backends.redlock.ballots import UNSURE, VOTES, Ballot, Round, late_ones, missed
+from locknut.backends.redlock.debts import RepayingBackend
 from locknut.backends.redlock.majority_view import InspectingBackend
 from locknut.backends.redlock.no_majority import differs, not_attached, too_few
 from locknut.backends.redlock.node_rings import RedlockWatch, WaitingClaim
@@ -53,7 +54,7 @@ _ROUNDS: Final = 3
 a larger one."""
 
 
-class RedlockBackend(InspectingBackend, BaseBackend):
+class RedlockBackend(InspectingBackend, RepayingBackend, BaseBackend):
     """Each colour adds how to send to all nodes, and how to be rung by them."""
 
     name = "redlock"
@@ -300,13 +301,6 @@ class RedlockBackend(InspectingBackend, BaseBackend):
     @abstractmethod
     def forked(self) -> None:
         """In a forked child: forget the parent's connections, without a word to the nodes."""
-
-    def listen(self, on_notice: Callable[[str | None, Renewal], None]) -> None:
-        """There is nothing to listen to: a loss shows in the next `renew`."""
-
-    def repay(self, node: int, claim: Claim) -> Question:
-        """Take a claim back on a node that may have it, or may still get it."""
-        return Question(node, self._recipe.withdraw(claim, outcome_unknown=True), owed=claim)
 
 
 def _renewal(answers: Round) -> Notice:

@@ -31,6 +31,9 @@ from locknut.drivers.redis.wire import Welcome
 from locknut.errors import ConfigurationError, LocknutError
 
 MOST_DEBTS: Final = 1000
+NEVER: Final = float("inf")
+_SETTLED_AFTER: Final = 0.2
+"""Seconds after which the keeper repays a debt, if no other command to this node has done it."""
 _AGAIN: Final = (0.05, 0.2, 1.0, 2.0)
 """Seconds until a node is tried again that could not be reached once, twice and so on."""
 _TOLERATED: Final = 0.25
@@ -63,6 +66,9 @@ class Node:
         self._debts: deque[tuple[Claim, float]] = deque(maxlen=MOST_DEBTS)
         """Claims that it may have a vote for, or may still get one for, and that nobody else will
         take back; and until when that matters."""
+        self.on_debt: Callable[[], object] = lambda: None
+        """Called, from anywhere, when there is a debt."""
+        self._settles_at = NEVER
         self.trouble: BaseException = ConnectionError("not tried yet")
         """Why the last attempt to reach it failed."""
         self.address: tuple[int, Any] | None = None
@@ -132,7 +138,20 @@ class Node:
 
     def owe(self, claim: Claim, asked: float) -> None:
         """Note a claim that was to be taken back at this time, and may not have been."""
+        if not self._debts:
+            self._settles_at = self.now() + _SETTLED_AFTER
         self._debts.append((claim, asked + self._keep))
+        with suppress(RuntimeError):  # from a destructor, perhaps while the interpreter ends
+            self.on_debt()
+
+    @property
+    def settles_at(self) -> float:
+        """When to repay, if nobody has anything else to ask it; NEVER if it is owed nothing."""
+        return max(self._settles_at, self._again) if self._debts else NEVER
+
+    def settle_later(self) -> None:
+        """It is being tried: if it fails, it is not tried again at once."""
+        self._settles_at = self.now() + _AGAIN[-1]
 
     @property
     def in_debt(self) -> bool:
