@@ -5,7 +5,7 @@ also by a client that has nothing more to ask.
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -17,6 +17,9 @@ from locknut.testing.proxy import FaultProxy
 from locknut.urls import open_engine
 from tests.backends.redlock.reaching import reach_all
 from tests.servers.redlock import RedlockNodes
+
+if TYPE_CHECKING:
+    from locknut.drivers.redis.endpoints import Endpoint
 
 HOLD = "locknut:{x}:redlock"
 BOTH = pytest.mark.parametrize("colour", list(COLOURS))
@@ -62,7 +65,7 @@ def test_a_vote_is_taken_back_though_nobody_asks_for_anything(
 
 def test_it_is_tried_now_and_then_and_only_as_long_as_there_is_a_debt() -> None:
     clock = [100.0]
-    node = Node(0, _Place(), TTL, lambda: clock[0])
+    node = Node(0, cast("Endpoint", _Place()), TTL, lambda: clock[0])
     rings: list[float] = []
     node.on_debt = lambda: rings.append(clock[0])
     assert node.settles_at == float("inf")
