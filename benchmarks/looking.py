@@ -28,6 +28,8 @@ from locknut.observer.place_observer import PlaceObserver
 LONG = 7200.0
 """A ttl in which nothing is renewed meanwhile."""
 LONGEST_ON_REDLOCK = 60.0
+LONG_SESSION = "?session_timeout=60"
+"""On ZooKeeper, where a session of the usual length would be renewed 120 times meanwhile."""
 HOLDER = """
 import resource, sys, locknut
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -85,7 +87,8 @@ def _held(place: Place, locks: int) -> Iterator[None]:
     """By another process."""
     longest = LONGEST_ON_REDLOCK if place.url.startswith("redlock") else LONG
     ttl = 0.0 if place.ttl is None else longest
-    command = [sys.executable, "-c", HOLDER, place.url, str(locks), str(ttl)]
+    url = place.url + LONG_SESSION if place.url.startswith("zookeeper") else place.url
+    command = [sys.executable, "-c", HOLDER, url, str(locks), str(ttl)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from locknut.backends.zookeeper.requests import Asker
 
 BATCH: Final = 100
-"""Requests that are sent together. Those of other callers go in between two batches, and the
-servers' limit for the size of a message is one for each answer, so it says nothing about batches.
-"""
+"""Locks that are looked at together. Others are served in between, and what is said of a lock was
+true within two waits for so many."""
+_AT_ONCE: Final = 500
+"""Requests that are sent together. The servers' limit for a message (`jute.maxbuffer`) is one for
+each request and answer, so it says nothing about how many."""
 _PARTS: Final = frozenset({node_names.LOCKS, node_names.LEASES})
 
 
@@ -83,8 +85,8 @@ async def _all_keys(asker: Asker, namespace: str | None) -> dict[str, str]:
         return {}
     spaces = [each for each in namespaces if root or each != "zookeeper"]
     keys: dict[str, str] = {}
-    for start in range(0, len(spaces), BATCH):
-        batch = spaces[start : start + BATCH]
+    for start in range(0, len(spaces), _AT_ONCE):
+        batch = spaces[start : start + _AT_ONCE]
         lists = await asker.answers([GetChildren(f"{root}/{each}", None) for each in batch])
         for space, names in zip(batch, lists, strict=True):
             for name in names if isinstance(names, list) else ():
@@ -149,8 +151,8 @@ def _anybody(answer: Any) -> bool:
 
 async def _in_batches(asker: Asker, requests: Sequence[Any]) -> list[Any]:
     answers: list[Any] = []
-    for start in range(0, len(requests), BATCH):
-        answers += await asker.ask(*requests[start : start + BATCH])
+    for start in range(0, len(requests), _AT_ONCE):
+        answers += await asker.ask(*requests[start : start + _AT_ONCE])
     return answers
 
 
