@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from locknut.observer.refresh_rate import FEW, JUDGED, LONGEST, SOON, RefreshRate
+from locknut.observer.refresh_rate import FEW, JUDGED, LONGEST, SOON, VERY_MANY, RefreshRate
 
 MANY = 10_000
 
 
-def rate(*costs: tuple[float, float], times: int = 1) -> RefreshRate:
-    made = RefreshRate(2.0)
+def rate(*costs: tuple[float, float], times: int = 1, engine: str = "") -> RefreshRate:
+    made = RefreshRate(2.0, engine)
     for took, own in costs * times:
         made.cost(took, own, MANY)
     return made
@@ -37,7 +37,27 @@ def test_a_few_that_were_dear_do() -> None:
 
 
 def test_the_first_had_to_connect_and_is_no_measure() -> None:
-    assert rate((5.0, 0.1)).pause() == 2.0
+    assert rate((0.5, 0.1)).pause() == 2.0
+
+
+def test_nobody_connects_for_so_long_so_it_were_the_locks() -> None:
+    """A second listing after two seconds would double what the first minutes cost."""
+    assert round(rate((1.1, 0.1)).pause(), 6) == 100.0
+    fewer = RefreshRate(2.0)
+    fewer.cost(5.0, 0.1, VERY_MANY - 1)
+    assert fewer.pause() == 2.0, "the machine may be busy"
+
+
+def test_two_processors_at_work_for_us_are_two_that_have_to_rest() -> None:
+    """Nodes that are asked together, and threads that pass requests on, work while we wait once."""
+    for engine in ("redlock", "zookeeper"):
+        assert round(rate((0.4, 0.1), times=2, engine=engine).pause(), 6) == 60.0
+        assert rate((0.8, 0.8), times=4, engine=engine).pause() == 8.0
+        few = RefreshRate(2.0, engine)
+        for _ in range(20):
+            few.cost(0.04, 0.01, FEW)
+        assert round(few.pause(), 6) == 3.0, "most of that is the network"
+    assert round(rate((0.4, 0.1), times=2, engine="redis").pause(), 6) == 30.0
 
 
 def test_two_that_were_dear_are_believed() -> None:

@@ -73,7 +73,7 @@ class PlaceObserver:
         self._news = NewsReader()
         self._listings = 0
         self._began: float | None = None
-        self._rate = RefreshRate(refresh)
+        self._rate = RefreshRate(refresh, locks.backend)
         self._seams = seams or Seams()
         self.doctor = Examiner(self.place, self._checkup)
         self._bell = threading.Event()

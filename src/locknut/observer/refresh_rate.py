@@ -4,6 +4,10 @@ A listing costs the engine at most what we waited for it: its wall time without 
 time. The pause is so long that this is at most one part in a hundred of one core, and our own part
 at most one in ten. Many locks or a slow engine are looked at less often by themselves.
 
+Where several processors of the engine work for us at the same time, what it costs is more than what
+we waited: the nodes of a Redlock are asked together, and a ZooKeeper server passes every request
+from thread to thread. There many locks are looked at half as often.
+
 On a busy machine the wall time is mostly spent in queues. So where only a few locks are listed the
 pause grows step by step: their cost may be the server's (millions of other keys), and may be none.
 """
@@ -27,13 +31,20 @@ FEW, STEP = 200, 1.5
 ENOUGH = 2
 """Listings from which on that is believed: four of 10,000 locks in the first seconds would cost the
 engine as much as it is to give in two minutes."""
+VERY_MANY, SURELY = 5000, 0.5
+"""So many that even the first listing is believed if so many seconds were waited for it: to connect
+is the smaller part of that, and a second one would cost the engine as much again."""
+SIDE_BY_SIDE = frozenset({"redlock", "zookeeper"})
+"""Engines of which two processors, or more, work for one listing at the same time."""
 
 
 class RefreshRate:
     """The pause after each listing, from what the last ones cost."""
 
-    def __init__(self, wanted: float) -> None:
+    def __init__(self, wanted: float, engine: str = "") -> None:
         self.wanted = wanted
+        self._at_once = 2 if engine in SIDE_BY_SIDE else 1
+        self._entries = 0
         self._waited: deque[float] = deque(maxlen=JUDGED)
         self._own: deque[float] = deque(maxlen=JUDGED)
         self._owed = 0.0
@@ -42,6 +53,7 @@ class RefreshRate:
     def cost(self, took: float, own: float, entries: int) -> None:
         """A listing took so long, so much of it was our own work, and so many were in it."""
         self._most = STEP * self.pause() if entries <= FEW else LONGEST
+        self._entries = entries
         self._waited.append(max(0.0, took - own))
         self._own.append(own)
 
@@ -57,7 +69,10 @@ class RefreshRate:
         """By the cheapest of the last few: on a busy machine any of them may have had to wait, and
         the first had to connect.
         """
-        if len(self._waited) < ENOUGH:
+        waited = min(self._waited, default=0.0)
+        sure = self._entries >= VERY_MANY and waited > SURELY
+        if len(self._waited) < ENOUGH and not sure:
             return self.wanted
-        needed = max(min(self._waited) / ENGINE_SHARE, min(self._own) / OWN_SHARE)
+        work = waited * self._at_once if self._entries > FEW else waited
+        needed = max(work / ENGINE_SHARE, min(self._own) / OWN_SHARE)
         return max(self.wanted, min(LONGEST, self._most, needed))

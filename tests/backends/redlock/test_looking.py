@@ -86,28 +86,3 @@ def test_the_command_line_shows_who_disagrees(five: RedlockNodes) -> None:
     assert isinstance(details, list)
     assert [each["place"] for each in details] == places(five)
     assert not details[0]["agrees"]
-
-
-@pytest.mark.parametrize("colour", list(COLOURS))
-def test_a_list_looks_only_at_what_is_in_use(three: RedlockNodes, colour: str) -> None:
-    """Numbers are remembered for a day: whoever lists a set that is used a lot would wait long."""
-    paint = COLOURS[colour]()
-
-    async def body() -> tuple[list[str], int]:
-        engine = open_engine(three.url)[0]
-        ours: Any = paint.locks(engine, Settings("ours"))
-        theirs: Any = paint.locks(engine, Settings("theirs"))
-        for each in range(20):
-            async with ours.lock(f"used {each}"), theirs.lock(f"used {each}"):
-                pass
-        async with theirs.lock("held"), ours.lock("b"), ours.lock("a"):
-            before = three.nodes[0].scripts_run()
-            listed = [info.name for info in await ours.list()]
-            asked = three.nodes[0].scripts_run() - before
-        await ours.close()
-        await theirs.close()
-        return listed, asked
-
-    listed, asked = paint.run(body())
-    assert listed == ["a", "b"]
-    assert 2 <= asked < 20, "a vote or two may have come late"

@@ -6,8 +6,9 @@ Both ask every node and wait for all answers, unlike the verbs of the lock itsel
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
 
 from locknut.backends.redis import lock_keys
 from locknut.backends.redis.recipe import person
@@ -21,9 +22,13 @@ from locknut.core.values import Detail, Holder, LockInfo
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.lua_scripts import Script
 
+BATCH: Final = 100
+"""Locks that every node is asked about in one command."""
 _NONE = Script(b"", b"")
 View = Sequence[Any]
-"""What one node answers: holders, waiters, clock."""
+"""What one node answers of one lock: holders, waiters."""
+_person = lru_cache(64)(person)
+"""All nodes say the same of somebody."""
 
 
 def majority_view(
@@ -67,7 +72,7 @@ def _holders(views: Sequence[View]) -> dict[int, tuple[Holder, int]]:
     for view in views:
         for handle, mode, raw, left, shown in view[0]:
             times[handle] += 1
-            holder = person(mode, shown)._replace(raw=raw or None, ttl_left=left / 1000)
+            holder = _person(mode, shown)._replace(raw=raw or None, ttl_left=left / 1000)
             known = best.get(handle)
             if known is None or (holder.raw or 0) > (known.raw or 0):
                 best[handle] = holder
@@ -79,13 +84,13 @@ def _waiters(views: Sequence[View]) -> tuple[Holder, ...]:
     found: dict[int, Holder] = {}
     for view in sorted(views, key=lambda each: -len(each[1])):
         for handle, mode, shown in view[1]:
-            found.setdefault(handle, person(mode, shown)._replace(since=None))
+            found.setdefault(handle, _person(mode, shown)._replace(since=None))
     return tuple(found.values())
 
 
 def scan(prefix: str, cursor: bytes) -> Words:
     match = lock_keys.pattern(prefix) + SUFFIX + b"*"
-    packed = wire.pack(b"SCAN", cursor, b"MATCH", match, b"COUNT", b"1000")
+    packed = wire.pack(b"SCAN", cursor, b"MATCH", match, b"COUNT", b"1000", b"TYPE", b"zset")
     return lambda _route: (_NONE, packed)
 
 
@@ -112,32 +117,57 @@ class InspectingBackend(RoundsBackend):
         return all_broken(key, list(broken.answers.values()))
 
     async def inspect(self, key: str | None = None) -> list[LockInfo]:
-        return await self._look_at([key] if key is not None else await self._keys(""))
+        if key is None:
+            return await self.inspect_all("")
+        info = await self._look(key)
+        return [info] if info.holders or info.waiters else []
 
     async def inspect_all(self, prefix: str) -> list[LockInfo]:
         return await self._look_at(await self._keys(prefix))
 
     async def _look_at(self, keys: Sequence[str]) -> list[LockInfo]:
-        found = [await self._look(each) for each in keys]
+        """Many in one round. A node that kept one round waiting is left out of the next ones."""
+        found: list[LockInfo] = []
+        asked, start = list(self._all), 0
+        while start < len(keys):
+            batch = keys[start : start + BATCH]
+            views = await self._views(self._recipe.listed(batch), asked)
+            asked = [at for at in asked if at not in views.unanswered]
+            told = min(len(answer) for answer in views.answers.values())
+            found += self._seen(batch[:told], views)
+            start += told
         return [info for info in found if info.holders or info.waiters]
+
+    def _seen(self, keys: Sequence[str], views: Round) -> Iterator[LockInfo]:
+        """What each lock's own majority says. What a node cannot read is no lock there."""
+        problems = {at: in_words(why) for at, why in views.failures.items()}
+        for number, key in enumerate(keys):
+            answers = {at: answer[number] for at, answer in views.answers.items()}
+            known = {at: view for at, view in answers.items() if view is not None}
+            odd = dict.fromkeys(answers.keys() - known.keys(), "its keys there cannot be read")
+            if len(known) >= views.needed:
+                yield majority_view(key, self._names, known, problems | odd)
 
     async def _look(self, key: str) -> LockInfo:
         views = await self._views(self._recipe.look(key))
-        nodes = [node.name for node in self._set.nodes]
         problems = {at: in_words(why) for at, why in views.failures.items()}
-        return majority_view(key, nodes, views.answers, problems)
+        return majority_view(key, self._names, views.answers, problems)
 
-    async def _views(self, words: Words) -> Round:
-        views = await self._round(words, lambda each: not each.unanswered, plain=True)
+    @property
+    def _names(self) -> list[str]:
+        return [node.name for node in self._set.nodes]
+
+    async def _views(self, words: Words, nodes: Sequence[int] | None = None) -> Round:
+        views = await self._round(words, lambda each: not each.unanswered, nodes, plain=True)
         if len(views.answers) < views.needed:
             raise too_few(self._set, views)
         return views
 
     async def _keys(self, prefix: str) -> list[str]:
-        """Every lock that begins so and is in use at any node: each takes a round to look at, and
-        of those that were used nodes remember the numbers for a day.
+        """Every lock that begins so and is in use at any node. Of those that were used nodes
+        remember the numbers for a day.
         """
-        found: set[str] = set()
+        found: set[bytes] = set()
         cursors = dict.fromkeys(self._all, b"0")
         while cursors:
             scans = Round(list(cursors), len(self._all))
@@ -147,6 +177,6 @@ class InspectingBackend(RoundsBackend):
             if len(scans.failures) + len(scans.unanswered) > len(self._all) - scans.needed:
                 raise too_few(self._set, scans)
             for _, keys in scans.answers.values():
-                found.update(each for key in keys if (each := key_of(key)) is not None)
+                found.update(keys)
             cursors = {at: answer[0] for at, answer in scans.answers.items() if answer[0] != b"0"}
-        return sorted(found)
+        return sorted({key for each in found if (key := key_of(each)) is not None})

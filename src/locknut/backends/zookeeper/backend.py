@@ -15,6 +15,7 @@ from locknut.backends.zookeeper import (
     many_keys,
     node_names,
     node_swaps,
+    notes,
     recipe,
     requests,
 )
@@ -208,22 +209,21 @@ class ZooKeeperBackend(Asker, BaseBackend):
         return Granted(state.raw, claim.ttl or self.max_ttl, None, session.proof.until())
 
     async def renew(self, claims: Sequence[Claim]) -> list[Renewed]:
-        session = self.session
-        held = [session.states.get(claim.id) for claim in claims]
+        held = [self.session.states.get(claim.id) for claim in claims]
         ours = [each for each in held if each is not None and self.holds(each)]
         sent = self.now()
-        folders = contenders.note_folders(self, claims)
+        folders = notes.folders(self, claims)
         nodes = [each.question() for each in ours]
-        notes = [GetData(folder, None) for folder in folders]
+        left = [GetData(folder, None) for folder in folders]
         # Many holds that are due one after the other do not need a write each.
-        first = PROVING if session.proof.wants(sent) else Sync("/")
-        _, *stats = await self.answers([first, *nodes, *notes])
+        first = PROVING if self.session.proof.wants(sent) else Sync("/")
+        _, *stats = await self.answers([first, *nodes, *left])
         stats, data = stats[: len(ours)], stats[len(ours) :]
         self.refuse(stats, NoAuthError)
         asked = zip(ours, nodes, stats, strict=True)
         found = {each.claim.id: each.is_there(node, stat) for each, node, stat in asked}
         answers = [self._renewal(claim, found.get(claim.id, False), sent) for claim in claims]
-        contenders.add_notes(self, claims, answers, dict(zip(folders, data, strict=True)))
+        notes.add(self, claims, answers, dict(zip(folders, data, strict=True)))
         return answers
 
     def _renewal(self, claim: Claim, there: bool | None, sent: float) -> Renewed:

@@ -1,39 +1,28 @@
-"""Who holds a lock and who waits for it, as the nodes tell; breaking a hold, and the note about it.
-
-The note says who broke a lock and why. It is the data of the lock's own node: everything under that
-node stands in line, for other clients too, so nothing is added there. The data of that node is
-empty otherwise. If somebody else has written to it, we leave it alone and there is no note. The
-note goes with the node, which the server removes once nobody stands under it. A holder that has
-read the note crosses itself out, and the next break writes over it.
-
-A holder asks for the note with every renewal, not only once it knows of a loss. The note is written
-before the hold is deleted, so the answer that tells of the loss has the note too, and nobody has to
-wait for it.
-"""
+"""Who holds a lock and who waits for it, as the nodes tell, and breaking a hold."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kazoo.exceptions import NoNodeError
-from kazoo.protocol.serialization import Delete, GetChildren, GetData, SetData, Sync
+from kazoo.protocol.serialization import Delete, GetChildren, GetData, Sync
 
-from locknut.backends.zookeeper import node_names, recipe
+from locknut.backends.zookeeper import node_names, notes, recipe
 from locknut.backends.zookeeper.node_names import Node
 from locknut.backends.zookeeper.requests import facts_in
-from locknut.core.values import Broken, Claim, Holder, LockInfo, Mode, Renewal, Renewed
-from locknut.errors import BackendError
+from locknut.core.values import Broken, Holder, LockInfo, Mode, Renewal
 
 if TYPE_CHECKING:
     from locknut.backends.zookeeper.requests import Asker
 
-_BATCH = 500
-_MARK: Final = "locknut_broken"
-_MOST: Final = 100
-"""Holders that one note names."""
+BATCH: Final = 100
+"""Locks that are looked at together. Others are served in between, and what is said of a lock was
+true within two waits for so many."""
+_AT_ONCE: Final = 500
+"""Requests that are sent together. The servers' limit for a message (`jute.maxbuffer`) is one for
+each request and answer, so it says nothing about how many."""
+_PARTS: Final = frozenset({node_names.LOCKS, node_names.LEASES})
 
 
 def raw_of(data: bytes | None, stat: Any) -> int:
@@ -44,29 +33,36 @@ def raw_of(data: bytes | None, stat: Any) -> int:
 
 async def inspect(asker: Asker, key: str) -> list[LockInfo]:
     folder = node_names.folder(asker.session.settings.root, key)
-    await asker.ask(Sync(folder))
-    return await _infos(asker, {key: folder})
+    return await _infos(asker, {key: await _standing(asker, folder)})
 
 
 async def inspect_all(asker: Asker, namespace: str | None) -> list[LockInfo]:
-    return await _infos(asker, await _all_keys(asker, namespace))
+    """Many locks are looked at together: looking at one after the other would wait for the servers
+    twice for each, and they would be woken for each.
+    """
+    keys = list((await _all_keys(asker, namespace)).items())
+    found: list[LockInfo] = []
+    for start in range(0, len(keys), BATCH):
+        found += await _infos(asker, await _used(asker, dict(keys[start : start + BATCH])))
+    return found
 
 
-async def _infos(asker: Asker, keys: dict[str, str]) -> list[LockInfo]:
-    found = [await _info(asker, each, folder) for each, folder in keys.items()]
+async def _infos(asker: Asker, places: Mapping[str, Standing]) -> list[LockInfo]:
+    seen = await _contenders(asker, list(places.values()))
+    found = [_info(key, each) for key, each in zip(places, seen, strict=True)]
     return [each for each in found if each.holders or each.waiters]
 
 
 async def break_hold(asker: Asker, key: str, raw: int | None, note: str = "") -> LockInfo | None:
     """Delete the nodes of the holders: a node's name is never given twice, so it is the compare."""
     folder = node_names.folder(asker.session.settings.root, key)
-    await asker.ask(Sync(folder))
-    holders = (await _contenders(asker, folder)).holders
+    (found,) = await _contenders(asker, [await _standing(asker, folder)])
+    holders = found.holders
     meant = [each for each in holders if raw is None or each.shown.raw == raw]
     here = asker.session.states
     elsewhere = [each.node.id for each in meant if each.node.id and each.node.id not in here]
     if note and elsewhere:
-        await leave_note(asker, folder, elsewhere, note)
+        await notes.leave(asker, folder, elsewhere, note)
     broken: list[Holder] = []
     for each in meant:
         (answer,) = await asker.ask(Delete(each.path, -1))
@@ -89,26 +85,75 @@ async def _all_keys(asker: Asker, namespace: str | None) -> dict[str, str]:
         return {}
     spaces = [each for each in namespaces if root or each != "zookeeper"]
     keys: dict[str, str] = {}
-    for start in range(0, len(spaces), _BATCH):
-        batch = spaces[start : start + _BATCH]
+    for start in range(0, len(spaces), _AT_ONCE):
+        batch = spaces[start : start + _AT_ONCE]
         lists = await asker.answers([GetChildren(f"{root}/{each}", None) for each in batch])
         for space, names in zip(batch, lists, strict=True):
             for name in names if isinstance(names, list) else ():
                 keys[node_names.key_of(space, name)] = f"{root}/{space}/{name}"
-    return {key: keys[key] for key in await _used(asker, keys)}
+    return keys
 
 
-async def _used(asker: Asker, keys: dict[str, str]) -> list[str]:
-    """The keys under whose nodes anybody stands; the server removes empty nodes after a while."""
-    used: list[str] = []
-    names = list(keys)
-    for start in range(0, len(names), _BATCH):
-        batch = names[start : start + _BATCH]
-        lists = await asker.answers([GetChildren(keys[each], None) for each in batch])
-        used += [
-            key for key, each in zip(batch, lists, strict=True) if each and isinstance(each, list)
-        ]
-    return used
+class Standing(NamedTuple):
+    """Who stands under a lock's node, in order, as far as names tell."""
+
+    folder: str
+    line: list[Node]
+    queue: list[Node]
+    """Those who wait for a permit of the semaphore of this name ..."""
+    leases: list[Node]
+    """... and those who have one."""
+
+    @property
+    def parts(self) -> Sequence[tuple[str, list[Node]]]:
+        """Each with the node that they stand under."""
+        return list(zip(_folders(self.folder), (self.line, self.queue, self.leases), strict=True))
+
+
+def _folders(folder: str) -> tuple[str, str, str]:
+    return folder, f"{folder}/{node_names.LOCKS}", f"{folder}/{node_names.LEASES}"
+
+
+def _stand(folder: str, lists: Sequence[Any]) -> Standing:
+    """As these lists of children say; what is not there has nobody under it."""
+    line, queue, leases = [recipe.in_order(node_names.listed([each])) for each in lists]
+    return Standing(folder, line, [each._replace(mode=Mode.PERMIT) for each in queue], leases)
+
+
+async def _standing(asker: Asker, folder: str) -> Standing:
+    """Of one lock, in one wait."""
+    lists = [GetChildren(each, None) for each in _folders(folder)]
+    _, *found = await asker.ask(Sync(folder), *lists)
+    return _stand(folder, found)
+
+
+async def _used(asker: Asker, keys: Mapping[str, str]) -> dict[str, Standing]:
+    """The same of many, without those where nobody stands: the server removes them after a while.
+
+    A semaphore is looked for only where a part of it is. Then both parts are asked for, waiters
+    first: one that goes on to the leases meanwhile, which it may be the first to do, is not missed.
+    """
+    lists = await asker.answers([GetChildren(each, None) for each in keys.values()])
+    used = {key: names for key, names in zip(keys, lists, strict=True) if _anybody(names)}
+    semaphores = [key for key, names in used.items() if not _PARTS.isdisjoint(names)]
+    asked = [GetChildren(each, None) for key in semaphores for each in _folders(keys[key])[1:]]
+    answers = iter(await _in_batches(asker, asked))
+    parts = {key: (next(answers), next(answers)) for key in semaphores}
+    return {
+        key: _stand(keys[key], (names, *parts.get(key, (None, None))))
+        for key, names in used.items()
+    }
+
+
+def _anybody(answer: Any) -> bool:
+    return isinstance(answer, list) and bool(answer)
+
+
+async def _in_batches(asker: Asker, requests: Sequence[Any]) -> list[Any]:
+    answers: list[Any] = []
+    for start in range(0, len(requests), _AT_ONCE):
+        answers += await asker.ask(*requests[start : start + _AT_ONCE])
+    return answers
 
 
 class Contender(NamedTuple):
@@ -129,22 +174,28 @@ class Contenders(NamedTuple):
     permits: int | None
 
 
-async def _info(asker: Asker, key: str, folder: str) -> LockInfo:
-    found = await _contenders(asker, folder)
+def _info(key: str, found: Contenders) -> LockInfo:
     holders = tuple(each.shown for each in found.holders)
     waiters = tuple(each.shown._replace(raw=None, since=None) for each in found.waiters)
     return LockInfo(key, holders, waiters, found.permits)
 
 
-async def _contenders(asker: Asker, folder: str) -> Contenders:
-    folders = (folder, f"{folder}/{node_names.LOCKS}", f"{folder}/{node_names.LEASES}")
-    lists = await asker.ask(*(GetChildren(each, None) for each in folders))
-    line, queue, leases = [recipe.in_order(node_names.listed([each])) for each in lists]
-    queue = [each._replace(mode=Mode.PERMIT) for each in queue]
+async def _contenders(asker: Asker, places: Sequence[Standing]) -> list[Contenders]:
+    """Read what all their nodes say. Those that have gone meanwhile are left out."""
+    asked = [
+        GetData(f"{folder}/{node.name}", None)
+        for place in places
+        for folder, nodes in place.parts
+        for node in nodes
+    ]
+    answers = iter(await _in_batches(asker, asked))
+    return [_sorted(place, answers) for place in places]
+
+
+def _sorted(place: Standing, answers: Iterator[Any]) -> Contenders:
+    line = place.line
     holding = {node.name for node, holds in zip(line, recipe.holding(line), strict=True) if holds}
-    locks = await _read_nodes(asker, folders[0], line)
-    waiting = await _read_nodes(asker, folders[1], queue)
-    leased = await _read_nodes(asker, folders[2], leases)
+    locks, waiting, leased = [_read(folder, nodes, answers) for folder, nodes in place.parts]
     says = [each.permits for each in (*waiting, *leased) if each.permits is not None]
     permits = max(says, default=None)
     in_use = leased[: _in_use(len(leased), permits, waiting)]
@@ -165,18 +216,17 @@ def _in_use(leases: int, permits: int | None, waiting: list[Contender]) -> int:
     return leases - 1 if waiting else leases
 
 
-async def _read_nodes(asker: Asker, folder: str, line: Sequence[Node]) -> list[Contender]:
-    """Read these nodes, and leave out those that have gone meanwhile."""
+def _read(folder: str, nodes: Sequence[Node], answers: Iterator[Any]) -> list[Contender]:
+    """Take so many of the answers, and leave out the nodes that have gone meanwhile."""
     seen: list[Contender] = []
-    for start in range(0, len(line), _BATCH):
-        batch = [(node, f"{folder}/{node.name}") for node in line[start : start + _BATCH]]
-        answers = await asker.ask(*(GetData(path, None) for _, path in batch))
-        for (node, path), answer in zip(batch, answers, strict=True):
-            if isinstance(answer, tuple):
-                facts = facts_in(answer[0])
-                says = facts.get("permits")
-                permits = says if isinstance(says, int) else None
-                seen.append(Contender(node, path, _shown(node.mode, facts, answer), permits))
+    for node in nodes:
+        answer = next(answers)
+        if isinstance(answer, tuple):
+            facts = facts_in(answer[0])
+            says = facts.get("permits")
+            permits = says if isinstance(says, int) else None
+            shown = _shown(node.mode, facts, answer)
+            seen.append(Contender(node, f"{folder}/{node.name}", shown, permits))
     return seen
 
 
@@ -193,52 +243,3 @@ def _shown(mode: Mode, facts: dict[str, Any], answer: tuple[bytes, Any]) -> Hold
         since=stat.ctime / 1000,
         owner=facts.get("owner"),
     )
-
-
-async def leave_note(asker: Asker, folder: str, ids: Sequence[str], note: str) -> None:
-    """Write the note, before these claims lose their nodes. A break does not depend on it."""
-    with suppress(BackendError):
-        (found,) = await asker.answers([GetData(folder, None)])
-        if isinstance(found, tuple) and (not found[0] or _unpack_note(found[0]) is not None):
-            written = _pack_note(list(ids)[:_MOST], note)
-            await asker.answers([SetData(folder, written, found[1].version)])
-
-
-def note_folders(asker: Asker, claims: Sequence[Claim]) -> list[str]:
-    """Where the notes for these would be, each folder once."""
-    root = asker.session.settings.root
-    return list(dict.fromkeys(node_names.folder(root, claim.key) for claim in claims))
-
-
-def add_notes(
-    asker: Asker, claims: Sequence[Claim], answers: list[Renewed], found: dict[str, Any]
-) -> None:
-    """Put the note into the answers where a loss is known and the folder has one."""
-    root = asker.session.settings.root
-    lost: dict[str, dict[str, int]] = {}
-    for at, (claim, answer) in enumerate(zip(claims, answers, strict=True)):
-        if answer is Renewal.LOST:
-            lost.setdefault(node_names.folder(root, claim.key), {})[claim.id] = at
-    for folder, named in lost.items():
-        read = _unpack_note(found[folder][0]) if isinstance(found[folder], tuple) else None
-        if read is not None:
-            ids, note = read
-            for claim_id in named.keys() & set(ids):
-                answers[named[claim_id]] = Broken(note)
-            left = [each for each in ids if each not in named]
-            if len(left) < len(ids):  # nobody waits for this: a note that stays harms nobody
-                written = _pack_note(left, note) if left else b""
-                asker.session.post(SetData(folder, written, found[folder][1].version))
-
-
-def _pack_note(ids: list[str], note: str) -> bytes:
-    return json.dumps({_MARK: ids, "note": note}, separators=(",", ":")).encode()
-
-
-def _unpack_note(data: bytes | None) -> tuple[list[str], str] | None:
-    """Whom the note is for, and what it says; None if this is not a note of ours."""
-    try:
-        facts = json.loads((data or b"").decode())
-        return [str(each) for each in facts[_MARK]], str(facts["note"])
-    except (ValueError, KeyError, TypeError):
-        return None
