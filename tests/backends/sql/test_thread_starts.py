@@ -24,6 +24,7 @@ from locknut.drivers.postgresql import listener, session_pool
 from locknut.drivers.postgresql.primary import Primary
 from locknut.drivers.postgresql.settings import Settings
 from locknut.errors import BackendUnavailable
+from locknut.runtimes.inline_future import InlineFuture
 from locknut.runtimes.threads import ThreadRuntime
 
 PATIENCE = 60.0
@@ -111,7 +112,7 @@ def test_the_one_that_asks_a_file() -> None:
 
 
 def _work(do: Any, loop: asyncio.AbstractEventLoop) -> Any:
-    return _Work(do, loop, loop.create_future())
+    return _Work(do, loop, InlineFuture(loop))
 
 
 def test_the_one_that_asks_mysql() -> None:

@@ -80,24 +80,23 @@ class SqlBackend(RememberingBackend):
 
     async def attempt(self, claim: Claim, patience: float) -> Answer:  # noqa: ARG002 -- `watch` waits
         waiting = self._waiting.by_id.get(claim.id)
-        alarmed = True
-        if waiting is not None:
-            # Also before a question: one that asks every second would not come to it.
-            await self._beat()
-            if not self._waiting.is_due(waiting):
-                return Busy(self._waiting.retry_in(waiting))
-            # Before the question: a ring from here on is about what comes.
-            alarmed, waiting.rung = waiting.rung, False
+        if waiting is None:
+            return await self._ask(claim, alarmed=True)
+        # Also before a question: one that asks every second would not come to it.
+        await self._beat()
+        if not self._waiting.is_due(waiting):
+            return Busy(self._waiting.retry_in(waiting))
+        # Before the question: a ring from here on is about what comes.
+        alarmed, waiting.rung = waiting.rung, False
         try:
             return await self._ask(claim, alarmed=alarmed)
         except BaseException:
-            if waiting is not None:
-                waiting.rung = True  # it was not answered, and may have been granted: ask again
+            waiting.rung = True  # it was not answered, and may have been granted: ask again
             raise
 
     async def _ask(self, claim: Claim, *, alarmed: bool) -> Answer:
         """Who came without a ring calls the others: theirs may be missing, too."""
-        state = LockState(claim.key, 0)
+        state = None
         for _ in range(ROUNDS):
             seen = await self._table.take(self._rows.take(claim, self._client, queue=claim.waits))
             if seen.joined is not None:
@@ -120,11 +119,13 @@ class SqlBackend(RememberingBackend):
             if granted is not None:
                 return self._granted(claim, granted.raw)
             break
-        return self._refused(claim, state) if claim.waits else Busy(NET, queued=False)
+        if state is None or not claim.waits:
+            return Busy(NET, queued=False)
+        return self._refused(claim, state)
 
     def _granted(self, claim: Claim, raw: int) -> Granted:
-        if self._waiting.forget(claim.id) is not None:
-            self._bells.forget(claim.id)
+        if self._waiting.by_id:
+            self._forget(claim)
         return Granted(raw)
 
     def _refused(self, claim: Claim, state: LockState) -> Busy:
@@ -189,7 +190,7 @@ class SqlBackend(RememberingBackend):
         return [answers.get(claim.id, Renewal.HELD) for claim in claims]
 
     async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
-        waited = self._forget(claim)
+        waited = self._forget(claim) if self._waiting.by_id else None
         if outcome_unknown:
             return await self._release(claim, outcome_unknown=True)
         if waited is not None:
@@ -198,6 +199,8 @@ class SqlBackend(RememberingBackend):
                 await self._ring_next(claim, left)
                 return False
         (seen,) = await self._table.give_back([self._give_back(claim)])
+        if seen.row is not None and not seen.row.line and not seen.first_in_line:
+            return True  # nobody waits
         return await self._released(claim, seen)
 
     async def release_all(

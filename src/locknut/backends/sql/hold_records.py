@@ -52,8 +52,13 @@ def number_of(seen: Seen, claim_id: str) -> int | None:
     """The number of the claim's hold, if it has one: read back, never believed from a count (S14).
     None also if the hold has run out, or is detached.
     """
-    if seen.row is not None and claim_id in seen.row.holders:
-        for record in read(seen.row.holders):
-            if record.head == claim_id and record.expires > seen.now:
-                return record.raw
-    return None
+    if seen.row is None:
+        return None
+    holders = seen.row.holders
+    begins = f"\n{holders}".find(f"\n{claim_id} ")
+    if begins < 0:
+        return None
+    ends = begins + len(claim_id) + 1
+    if int(holders[ends : ends + DIGITS]) <= seen.now:
+        return None
+    return int(holders[ends + DIGITS + 1 : ends + 2 * DIGITS + 1])

@@ -18,6 +18,7 @@ from locknut.core.values import Claim, Granted, Mode
 from locknut.errors import BackendUnavailable, LocknutError
 
 T = TypeVar("T")
+_new_tuple = tuple.__new__
 CONFLICTS: Final = 200
 """So many in a row mean that something is wrong."""
 
@@ -42,17 +43,12 @@ class RowChanges:
 
     def take(self, claim: Claim, client: str, *, queue: bool) -> Take:
         """What a claim asks of its lock's row, in one statement."""
-        return Take(
-            key_of(claim),
-            claim.id,
-            lock_state.microseconds(claim),
-            lock_state.facts_of(claim, client),
-            queue,
-            self.stamp(),
-            lock_state.mode_of(claim),
-            lock_state.owner_of(claim),
-            claim.permits,
-        )
+        wanted = (
+            key_of(claim), claim.id, lock_state.microseconds(claim),
+            lock_state.facts_of(claim, client), queue, self.stamp(),
+            lock_state.mode_of(claim), lock_state.owner_of(claim), claim.permits,
+        )  # fmt: skip
+        return _new_tuple(Take, wanted)  # half the price of Take(...), and every attempt makes one
 
     async def change(
         self, claim: Claim, change: recipe.Change[T], seen: Seen | None = None

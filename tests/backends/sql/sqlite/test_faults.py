@@ -166,14 +166,19 @@ def test_closing_with_many_holds_is_short(tmp_path: Path, monkeypatch: pytest.Mo
     locks = locknut.connect(url(tmp_path))
     leases = [locks.lock(f"x{n}", ttl=60).acquire() for n in range(200)]
     assert all(leases)
-    transactions: list[float] = []
-    real = SqliteFile._alone
+    transactions: list[str] = []
 
-    def counted(file: SqliteFile, limit: float, work: Any) -> Any:
-        transactions.append(limit)
-        return real(file, limit, work)
+    def counted(verb: str) -> Any:
+        real = getattr(SqliteFile, verb)
 
-    monkeypatch.setattr(SqliteFile, "_alone", counted)
+        def counting(*arguments: Any) -> Any:
+            transactions.append(verb)
+            return real(*arguments)
+
+        return counting
+
+    for verb in ("_alone", "say"):
+        monkeypatch.setattr(SqliteFile, verb, counted(verb))
     locks.close()
     assert len(transactions) < 10
     with locknut.connect(url(tmp_path)) as others:

@@ -9,10 +9,12 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
 
-from locknut.backends.sql.sql_table import Call, Rows
+from locknut.backends.sql.sql_table import Call, Rows, seen_in
 from locknut.backends.sql.sqlite.sqlite_file import SqliteFile
+from locknut.backends.sql.table_port import GiveBack, Seen, Take
 from locknut.errors import BackendUnavailable
 from locknut.runtimes import cpython
+from locknut.runtimes.inline_future import InlineFuture
 
 T = TypeVar("T")
 IDLE: Final = 10.0
@@ -22,7 +24,7 @@ IDLE: Final = 10.0
 class _Work(NamedTuple):
     do: Callable[[], Any]
     loop: asyncio.AbstractEventLoop
-    answer: asyncio.Future[Any]
+    answer: InlineFuture
 
 
 class AsyncioConnection:
@@ -36,6 +38,9 @@ class AsyncioConnection:
     inside = staticmethod(bool)
     """No command runs on the caller's thread."""
 
+    async def say(self, statements: tuple[str, ...], wanted: Take | GiveBack) -> Seen:
+        return seen_in(await self._run(lambda: self._file.say(statements, wanted, self._limit)))
+
     async def ask(self, calls: Sequence[Call]) -> list[Rows]:
         return await self._run(lambda: self._file.ask(calls, self._limit))
 
@@ -44,9 +49,9 @@ class AsyncioConnection:
 
     async def _run(self, do: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T] = loop.create_future()
+        answer = InlineFuture(loop)
         self._worker.give(_Work(do, loop, answer))
-        return await answer
+        return await answer  # type: ignore[no-any-return]  # what `do` returns
 
     async def close(self) -> None:
         await self._run(self._file.close)
@@ -113,7 +118,7 @@ def _do(work: _Work) -> None:
         work.loop.call_soon_threadsafe(_tell, work.answer, answer, error)
 
 
-def _tell(future: asyncio.Future[Any], answer: object, error: BaseException | None) -> None:
+def _tell(future: InlineFuture, answer: object, error: BaseException | None) -> None:
     if future.done():
         return
     if error is None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from locknut.backends.sql.backend import SqlBackend
-from locknut.backends.sql.sql_table import Connection, SqlTable
 from locknut.backends.sql.sqlite.fifo_bells import FifoBells
+from locknut.backends.sql.sqlite.file_table import FileConnection, FileTable
 from locknut.backends.sql.sqlite.settings import Settings
 from locknut.backends.sql.sqlite.sqlite_file import SqliteFile
 from locknut.backends.sql.sqlite.sync import BlockingConnection
@@ -20,7 +20,7 @@ from locknut.core.ports import Runtime
 if TYPE_CHECKING:
     from locknut.backends.sql.history_table import HistoryTable
 
-Colour = Callable[[SqliteFile, float], Connection]
+Colour = Callable[[SqliteFile, float], FileConnection]
 """What makes a connection of a file, with the time that a command may take."""
 
 
@@ -42,7 +42,7 @@ class SqliteEngine(BaseEngine):
 
     def _backend(self, colour: Colour, runtime: Runtime) -> SqlBackend:
         file = SqliteFile(self._settings, runtime.now)
-        table = SqlTable(colour(file, self._settings.limit), self._settings.statements)
+        table = FileTable(colour(file, self._settings.limit), self._settings.statements)
         bells = FifoBells(self._settings.path, runtime)
         backend = SqlBackend("sqlite", table, bells, runtime)
         backend.checks = lambda prefix: _examined(self._settings.path)  # type: ignore[method-assign]  # noqa: ARG005 -- one table for all

@@ -36,18 +36,19 @@ class FileClock:
 
     def __init__(self, now: Callable[[], float]):
         self._now = now
-        self._offset: int | None = None
+        self._ahead: int | None = None
+        """Microseconds between the clock of this process and that of the file."""
 
     def read(self) -> int:
-        if self._offset is None:  # the time of day is all that the processes have in common
+        if self._ahead is None:  # the time of day is all that the processes have in common
             return time.time_ns() // 1000
-        return self._since_boot() + self._offset
+        return int(self._now() * US) + self._ahead
 
     def set(self, connection: sqlite3.Connection, table: str) -> None:
         """Find out how far the clock is moved in this boot; if nobody has said it yet, decide."""
         boot = this_boot.boot_id().strip()
         if not boot:
-            self._offset = None
+            self._ahead = None
             return
         known = _known(connection, table, boot)
         if known is None:
@@ -56,7 +57,7 @@ class FileClock:
             if known is None:  # nobody was quicker
                 known = self._decide(connection, table, boot)
             connection.execute("COMMIT")
-        self._offset = known
+        self._ahead = known - _shifted()
 
     def _decide(self, connection: sqlite3.Connection, table: str, boot: str) -> int:
         asked = {"key": NAME, "step": RAW_STEP}
@@ -68,7 +69,12 @@ class FileClock:
         return int(offset)
 
     def _since_boot(self) -> int:
-        return int(self._now() * US) - this_boot.shift("boottime") // 1000
+        return int(self._now() * US) - _shifted()
+
+
+def _shifted() -> int:
+    """By how much this process's time namespace has shifted its clock."""
+    return this_boot.shift("boottime") // 1000
 
 
 def _known(connection: sqlite3.Connection, table: str, boot: str) -> int | None:

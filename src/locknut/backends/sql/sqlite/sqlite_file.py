@@ -20,6 +20,7 @@ from locknut.backends.sql.sql_table import Call, Rows
 from locknut.backends.sql.sqlite import database_file, failures
 from locknut.backends.sql.sqlite.file_clock import FileClock
 from locknut.backends.sql.sqlite.settings import Settings
+from locknut.backends.sql.table_port import GiveBack, Take
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.runtimes.threads import Guard
 
@@ -42,7 +43,8 @@ class SqliteFile:
             self._passing += settings.history_statements.add, settings.history_statements.drop
         self._clock = FileClock(now)
         self._connection: sqlite3.Connection | None = None
-        self._place = (0, 0)
+        self._path = os.fsencode(settings.path)  # once, and not at each look
+        self._device = self._inode = -1
         self._until = 0.0
         """Until when the command that is being done may wait."""
         self._closed = False
@@ -59,6 +61,50 @@ class SqliteFile:
             (call,) = calls
             return [self._as_fit(calls, limit, lambda connection: self._rows(connection, call))]
         return self._as_fit(calls, limit, lambda connection: self._each(connection, calls))
+
+    def say(self, statements: tuple[str, ...], wanted: Take | GiveBack, limit: float) -> Rows:
+        """What `ask` does with one call that waits for the disk: the usual case, in few steps."""
+        until = time.monotonic() + limit
+        try:
+            if not self.guard.acquire(timeout=limit):
+                raise self._crowded()
+            values = wanted._asdict()
+            rows = self._at_once(statements, values)
+            if rows is not None:
+                return rows
+            call = Call(statements, values)
+            return self._done(lambda connection: self._rows(connection, call), until)
+        finally:
+            try:  # noqa: SIM105 -- as in `_alone`
+                self.guard.release()
+            except RuntimeError:
+                pass
+
+    def _at_once(self, statements: tuple[str, ...], values: dict[str, object]) -> Rows | None:
+        """The rows; None if nothing was done, because it takes more: to open the file, or to wait
+        for somebody else who writes.
+        """
+        connection = self._connection
+        if connection is None or not self._leads_here():
+            return None
+        try:
+            for statement in statements:
+                values["now"] = self._clock.read()
+                rows = connection.execute(statement, values).fetchall()
+                if rows:
+                    return rows
+        except sqlite3.Error as error:
+            if failures.primary_code(error) in failures.BUSY or failures.table_is_missing(error):
+                return None
+            self._recover(error)
+            raise failures.translated(error, self._settings.path) from error
+        except BaseException:
+            self.drop()
+            raise
+        finally:
+            if self._closed:
+                self.drop()
+        return ()
 
     def _as_fit(self, calls: Sequence[Call], limit: float, work: Work[T]) -> T:
         """Some need not wait for the disk."""
@@ -130,8 +176,7 @@ class SqliteFile:
         until = time.monotonic() + limit
         try:
             if not self.guard.acquire(timeout=limit):
-                message = f"other threads of this process used {self._settings.path} for too long"
-                raise BackendUnavailable(message, backend="sqlite")
+                raise self._crowded()
             return self._done(work, until)
         finally:
             # No call before the release: after it an interrupt (Ctrl-C) would leave us inside.
@@ -139,6 +184,10 @@ class SqliteFile:
                 self.guard.release()
             except RuntimeError:
                 pass  # it was not to be had
+
+    def _crowded(self) -> BackendUnavailable:
+        message = f"other threads of this process used {self._settings.path} for too long"
+        return BackendUnavailable(message, backend="sqlite")
 
     def _done(self, work: Work[T], until: float) -> T:
         try:
@@ -182,10 +231,10 @@ class SqliteFile:
         elsewhere.
         """
         try:
-            about = os.stat(self._settings.path)
+            about = os.stat(self._path)
         except OSError:
             return False
-        return (about.st_dev, about.st_ino) == self._place
+        return about.st_ino == self._inode and about.st_dev == self._device
 
     def _open(self, until: float) -> sqlite3.Connection:
         path = self._settings.path
@@ -195,7 +244,7 @@ class SqliteFile:
         self._connection = made = database_file.connect(self._settings, self._clock, until)
         made.execute("PRAGMA busy_timeout = 0")
         about = os.stat(path)
-        self._place = (about.st_dev, about.st_ino)
+        self._device, self._inode = about.st_dev, about.st_ino
         return made
 
     def drop(self) -> None:

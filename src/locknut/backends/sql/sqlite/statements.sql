@@ -33,9 +33,10 @@ substr(holders, 1, {own} + length(:claim_id)) || max({ends}, printf('%016d', :no
     || substr(holders, {own} + length(:claim_id) + 17)
 
 -- {fewer}
--- The holders without this record, from its beginning to the end of its line.
-substr(holders, 1, {own} - 1)
-    || substr(substr(holders, {own}), instr(substr(holders, {own}), char(10)) + 1)
+-- The holders without this record, from its beginning to the end of its line: nobody, as a rule.
+CASE WHEN instr(holders, char(10)) = length(holders) THEN ''
+    ELSE substr(holders, 1, {own} - 1)
+        || substr(substr(holders, {own}), instr(substr(holders, {own}), char(10)) + 1) END
 
 -- {place}
 -- Where the claim's own place in the line begins, or 0.
@@ -129,11 +130,21 @@ ON CONFLICT (name) DO UPDATE SET
         WHEN {enters_alone} THEN CASE WHEN line = '' THEN '' ELSE {behind} END
         WHEN {holds} THEN line
         ELSE line || :claim_id || ' ' || :now || ' ' || :facts || char(10) END
-WHERE {holds} OR instr(others, :claim_id) = 0 AND (
-    {enters_alone}
-    OR :queue AND {place} = 0 AND ({own} > 0 OR instr(holders, :claim_id) = 0))
+WHERE instr(others, :claim_id) = 0 AND ({enters_alone}) OR {holds}
+    OR instr(others, :claim_id) = 0
+        AND :queue AND {place} = 0 AND ({own} > 0 OR instr(holders, :claim_id) = 0)
 RETURNING {row};
 SELECT {row} FROM {table} WHERE name = :key;
+
+-- take_free
+-- What `take_alone` does where nobody holds or waits and nothing is noted, the most common case: it
+-- has less to compute, and no row to make that there is already. Else it changes nothing.
+UPDATE {table} SET fence = max(fence + 1, :now / 32), stamp = :stamp,
+    holders = :claim_id
+        || printf(' %016d %016d ', :now + :ttl, max(fence + 1, :now / 32)) || :facts || char(10),
+    company = 'e', expires = :now + :ttl
+WHERE name = :key AND (holders = '' OR expires <= :now) AND line = '' AND others = ''
+RETURNING {row};
 
 -- extend
 UPDATE {table} SET holders = {longer}, expires = max(expires, :now + :ttl), stamp = :stamp

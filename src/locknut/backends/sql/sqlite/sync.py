@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
-from locknut.backends.sql.sql_table import Call, Rows
+from locknut.backends.sql.sql_table import Call, Rows, seen_in
 from locknut.backends.sql.sqlite.sqlite_file import SqliteFile
+from locknut.backends.sql.table_port import GiveBack, Seen, Take
 from locknut.errors import BackendUnavailable
-from locknut.runtimes.deadlines import time_left
+from locknut.runtimes.deadlines import current, time_left
 
 
 class BlockingConnection:
@@ -20,6 +22,10 @@ class BlockingConnection:
 
     def inside(self) -> bool:
         return self._file.guard.inside()
+
+    async def say(self, statements: tuple[str, ...], wanted: Take | GiveBack) -> Seen:
+        limit = self._limit if current.until == inf else self._time_left()
+        return seen_in(self._file.say(statements, wanted, limit))
 
     async def ask(self, calls: Sequence[Call]) -> list[Rows]:
         return self._file.ask(calls, self._time_left())
