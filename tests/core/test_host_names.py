@@ -55,6 +55,29 @@ def test_what_it_answers_is_told_to_each_who_waits(resolver: Resolver, error: Ex
         assert raised.value.__cause__ is error
 
 
+def test_that_nobody_knows_a_name_is_remembered_for_a_moment(
+    resolver: Resolver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who kept asking paid for the whole look-up each time, ten seconds where no server of names
+    answered.
+    """
+    clock = [1000.0]
+    monkeypatch.setattr(host_names, "now", lambda: clock[0])
+    resolver.found = None
+    resolver.answers.set()
+    for port in (1, 1, 2):
+        with pytest.raises(socket.gaierror, match="nobody knows it"):
+            host_names.addresses(NAME, port, PATIENCE)
+    assert resolver.asked == 1
+    resolver.found = "127.0.0.1"
+    clock[0] += host_names.SHORTLY
+    assert host_names.addresses(NAME, 1, PATIENCE)
+    resolver.found = None
+    with pytest.raises(socket.gaierror):
+        host_names.addresses(NAME, 1, PATIENCE)
+    assert resolver.asked == 3, "nothing was remembered of a name that was found since"
+
+
 def test_an_address_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_names, "_LookUp", None)
     for host in ("127.0.0.1", "::1"):

@@ -45,6 +45,7 @@ def in_its_place(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[Resolve
     """In the end nobody waits for it any more: or the next test would, for the same name."""
     resolver = Resolver(name)
     monkeypatch.setattr(socket, "getaddrinfo", resolver.look_up)
+    monkeypatch.setattr(host_names, "_unknown", {})
     try:
         yield resolver
     finally:

@@ -2,7 +2,9 @@
 
 The resolver has no time limit, and one that gets no answer takes ten seconds or more to say so.
 Whoever asks here waits no longer than it can, and all who ask for the same name meanwhile wait for
-one look-up: a name that nobody answers for costs one thread, and a keeper is never late by it.
+one look-up: a name that nobody answers for costs one thread, and a keeper is never late by it. That
+nobody knows a name is remembered for a moment, so that who keeps asking does not pay for it each
+time. Where a name leads is not: it may move.
 """
 
 from __future__ import annotations
@@ -11,19 +13,31 @@ import os
 import socket
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from locknut.runtimes import cpython
+from locknut.runtimes.clock import now
 
 Found = Sequence[tuple[Any, ...]]
 """As `socket.getaddrinfo` has it."""
+SHORTLY: Final = 1.0
+"""Seconds for which a name counts as unknown after it was, or as long as it took to say so."""
+MOST: Final = 3.0
+"""But no longer: then it is known again soon after the resolver knows it."""
+REMEMBERED: Final = 100
+"""Unknown names."""
 _under_way: dict[tuple[str, int], _LookUp] = {}
+_unknown: dict[str, tuple[float, BaseException]] = {}
+"""Until when, and what was said of it."""
 
 
 def addresses(host: str, port: int, seconds: float) -> Found:
     """Those of a host, in the order to try them. TimeoutError, if they are not known in time."""
     if is_address(host):
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)  # nobody is asked
+    until, error = _unknown.get(host, (0.0, None))
+    if error is not None and now() < until:
+        raise _again(error) from error
     looking = _under_way.get((host, port))
     if looking is None:
         looking = _LookUp(host, port)
@@ -40,6 +54,17 @@ def is_address(host: str) -> bool:
             continue
         return True
     return False
+
+
+def _again(error: BaseException) -> BaseException:
+    """Each who is told has a traceback of its own."""
+    return type(error)(*error.args)
+
+
+def _remember(host: str, error: BaseException, took: float) -> None:
+    if len(_unknown) >= REMEMBERED:
+        _unknown.clear()
+    _unknown[host] = now() + min(max(took, SHORTLY), MOST), error
 
 
 class _LookUp:
@@ -65,10 +90,14 @@ class _LookUp:
         # Noted by the thread itself: what an interrupt kept from starting is waited for by nobody.
         place = self._host, self._port
         _under_way[place] = self
+        began = now()
         try:
             self._found = socket.getaddrinfo(*place, type=socket.SOCK_STREAM)
+            _unknown.pop(self._host, None)
         except BaseException as error:  # noqa: BLE001 -- it is that of those who wait
             self._error = error
+            if isinstance(error, OSError):
+                _remember(self._host, error, now() - began)
         finally:
             self._is_over = True
             if _under_way.get(place) is self:
@@ -82,7 +111,7 @@ class _LookUp:
             raise TimeoutError(f"the name {self._host!r} was not looked up in time")
         error = self._error
         if error is not None:
-            raise type(error)(*error.args) from error  # each who waits has a traceback of its own
+            raise _again(error) from error
         return self._found
 
 

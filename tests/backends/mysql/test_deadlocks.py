@@ -11,7 +11,7 @@ import pytest
 
 from locknut.backends.sql.mysql.literals import DAY
 from locknut.backends.sql.mysql.mysql_table import MySqlTable
-from locknut.backends.sql.mysql.named_locks import name_of
+from locknut.backends.sql.mysql.named_lock_session import name_of
 from locknut.backends.sql.session.session_port import gate_of
 from locknut.backends.sql.table_port import GiveBack, Take
 from locknut.core.values import Claim

@@ -14,12 +14,12 @@ from importlib.metadata import version
 import pymysql
 import pytest
 
-from locknut.drivers.mysql import sessions
+from locknut.drivers.mysql import prepared_statements, sessions
 from tests.contracts.sources import ROOT
 
 MEMBERS = {
-    *("_execute_command", "_force_close", "_read_query_result", "_read_timeout", "_result"),
-    *("_rfile", "_sock", "_write_timeout"),
+    *("_execute_command", "_force_close", "_read_packet", "_read_query_result", "_read_timeout"),
+    *("_result", "_rfile", "_sock", "_write_timeout"),
 }
 
 
@@ -30,7 +30,8 @@ def test_pymysql_has_it(name: str) -> None:
 
 
 def test_no_other_is_used() -> None:
-    used = set(re.findall(r"driver\.(_[a-z_]+)", inspect.getsource(sessions)))
+    sources = inspect.getsource(sessions) + inspect.getsource(prepared_statements)
+    used = set(re.findall(r"driver\.(_[a-z_]+)", sources))
     assert used == MEMBERS
 
 

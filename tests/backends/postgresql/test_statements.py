@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from locknut.backends.sql.postgresql.advisory_locks import GATE
+from locknut.backends.sql.postgresql.advisory_locks import GATE, KNOWN
 from locknut.backends.sql.statements import load
 from locknut.core.values import Granted, Renewal
 from locknut.drivers.postgresql import exchange, server_session
@@ -29,7 +29,7 @@ TYPES = {
     **dict.fromkeys(("claim_id", "facts", "holders", "company", "line", "others"), ("text", "'x'")),
     **dict.fromkeys(("mode", "owner"), ("text", "'e'")),
     **dict.fromkeys(
-        ("ttl", "stamp", "fence", "expires", "known", "limit", "permits"), ("bigint", "1")
+        ("ttl", "stamp", "fence", "expires", "known", "limit", "permits", "gate"), ("bigint", "1")
     ),
     **dict.fromkeys(("ttls", "stamps"), ("bigint[]", "'{1}'")),
     "keys": ("bytea[]", "'{\"\\\\x6c\"}'"),
@@ -39,6 +39,7 @@ TYPES = {
 STATEMENTS = {
     **{key: texts[0] for key, texts in load("postgresql", TABLE)._asdict().items() if texts},
     "take_at_gate": load("postgresql", TABLE, GATE).take[0],
+    "enter_known": load("postgresql", TABLE, KNOWN).take_known[0],
 }
 
 

@@ -21,6 +21,7 @@ from locknut.backends.sql.table_port import (
     Extension,
     GiveBack,
     Row,
+    Seen,
     Swap,
     Table,
     Take,
@@ -90,8 +91,17 @@ class Comparison:
     def _do_take(self, move: Move) -> None:
         for key in self._chosen(move):
             wanted = self._wanted(move, key, queue=move.queue)
-            seen = run(self._table.take(wanted))
+            seen = self._whole(wanted, run(self._table.take(wanted)))
             assert seen == self._store.take(wanted, seen.now), move
+
+    def _whole(self, wanted: Take, seen: Seen) -> Seen:
+        """A short statement answers by the number alone: the row says the rest."""
+        if seen.now:
+            return seen
+        (row,), _ = run(self._table.read([wanted.key]))
+        assert row is not None
+        assert number_of(seen, wanted.claim_id) == row.fence
+        return Seen(row, row.expires - wanted.ttl)
 
     def _do_take_all(self, move: Move) -> None:
         wanted = [self._wanted(move, key, queue=False) for key in self._chosen(move)]
@@ -121,7 +131,15 @@ class Comparison:
             assert self._store.extend([hold], began) == [done], move
 
     def _do_give_back(self, move: Move) -> None:
-        self._take_out(move, "give_back", self._two(move))
+        if not move.queue:
+            self._take_out(move, "give_back", self._two(move))
+            return
+        for key in self._chosen(move):  # by itself, as if nobody else held
+            place = GiveBack(key, CLAIMS[move.claim], self._stamp(), alone=True)
+            now = self._now()
+            (found,) = run(self._table.give_back([place]))
+            (known,) = self._store.give_back([place], now)
+            assert (found.row and found.row.line) == (known.row and known.row.line), move
 
     def _do_sweep(self, move: Move) -> None:
         """What is detached is swept by another name."""

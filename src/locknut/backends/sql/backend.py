@@ -307,7 +307,8 @@ class SqlBackend(RememberingBackend):
             await self._rows.ring(state.entering())
 
     def _give_back(self, claim: Claim) -> GiveBack:
-        return GiveBack(key_of(claim), claim.id, self._rows.stamp())
+        alone = claim.mode is Mode.EXCLUSIVE and claim.owner is None
+        return GiveBack(key_of(claim), claim.id, self._rows.stamp(), alone)
 
     def _obstacles(self) -> Obstacles:
         return Obstacles(self._table, self._rows, self._waiting, self._client)

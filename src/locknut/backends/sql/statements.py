@@ -37,6 +37,12 @@ class Statements(NamedTuple):
     """What `take` does for an exclusive claim without an owner, where it is worth saying apart."""
     take_free: tuple[str, ...] = ()
     """What `take_alone` does where nobody holds or waits and `others` is empty; else nothing."""
+    take_known: tuple[str, ...] = ()
+    """The same where the row is there."""
+    give_back_alone: tuple[str, ...] = ()
+    """What `give_back` does where nobody else holds; else nothing."""
+    give_back_leaving: tuple[str, ...] = ()
+    """The same, and the locks of its session are free as well."""
     give_back_ringing: tuple[str, ...] = ()
     """What `give_back` does, and the claim's bell is free as well."""
     confirm: tuple[str, ...] = ()

@@ -114,6 +114,8 @@ class GiveBack(NamedTuple):
     key: bytes
     claim_id: str
     stamp: int
+    alone: bool = False
+    """Whether nobody else is likely to hold: the claim is exclusive, and has no owner."""
 
 
 class Swap(NamedTuple):

@@ -16,6 +16,8 @@ ROW_FORMAT_ONLY: Final = 1665
 """The binary log is kept by statements, and then READ COMMITTED cannot write."""
 UNDONE: Final = frozenset({1020, 1205, 1213})
 """A lock wait or a deadlock: the statement, or the whole transaction, was undone."""
+NOT_KEPT: Final = frozenset({1243, 1295, 1461, 1615})
+"""The server keeps no such statement, or not so many: it was not done."""
 _READ_ONLY: Final = frozenset({1290, 1792, 1836})
 _DENIED: Final = frozenset({1044, 1045, 1049, 1142, 1143, 1227, 1370, 1410, 1698, 3118, 3159})
 _FOREIGN: Final = frozenset({1054, 1136, 1364, 1406, 1265, 1292, 1366})

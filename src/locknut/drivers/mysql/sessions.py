@@ -14,10 +14,15 @@ from typing import Any, Final
 import pymysql
 from pymysql.constants import CLIENT, COMMAND, CR
 
+from locknut.drivers.mysql import prepared_statements
 from locknut.drivers.mysql.settings import Settings
 from locknut.runtimes import sockets
 
 Rows = Sequence[Sequence[Any]]
+UNTOLD: Final[Rows] = type("Untold", (tuple,), {})()
+"""In place of no rows: rows were written, and yet no number came. So it is where a statement gives
+none; or where a trigger on the table writes to another one, which keeps it from coming.
+"""
 LOCK_WAIT: Final = 1
 """Seconds that a statement waits for a row that others keep locked. The server's own default is 50,
 which is longer than any caller of ours waits for an answer."""
@@ -35,7 +40,7 @@ _SETUP: Final = (
 class Session:
     """Connected when made. After any doubt it is closed, and never connects again by itself."""
 
-    __slots__ = ("_driver", "number", "used")
+    __slots__ = ("_driver", "keeps", "kept", "number", "used")
 
     def __init__(self, settings: Settings, limit: float, isolation: str = READ_COMMITTED):
         whole = math.ceil(limit)  # PyMySQL wants no fractions here
@@ -55,6 +60,10 @@ class Session:
         self.used = monotonic()
         self.number = 0
         """By which the server knows it, if somebody has asked."""
+        self.keeps = True
+        """Whether the server keeps statements for it."""
+        self.kept: dict[str, int] = {}
+        """Those, by their numbers."""
         try:
             self.run(f"{_SETUP};SET SESSION TRANSACTION ISOLATION LEVEL {isolation}", limit)
         except BaseException:
@@ -68,6 +77,19 @@ class Session:
         self.send(packet, limit)
         return self.receive([] if answers is None else answers)
 
+    def run_kept(self, statement: str, values: Sequence[int | bytes], limit: float) -> Rows:
+        """Run one statement that writes, with values for its marks, which the server keeps for this
+        connection from the first time on. The answer is that of `run`.
+        """
+        driver = self._driver
+        driver._read_timeout = driver._write_timeout = limit
+        number = self.kept.get(statement)
+        if number is None:
+            number = self.kept[statement] = prepared_statements.prepare(driver, statement)
+        prepared_statements.execute(driver, number, values)
+        (rows,) = self.receive([])
+        return rows
+
     def send(self, packet: str, limit: float) -> None:
         driver = self._driver
         driver._read_timeout = driver._write_timeout = limit
@@ -80,7 +102,8 @@ class Session:
             driver._read_query_result()
             result = driver._result
             if result.rows is None:
-                answers.append(((result.insert_id,),) if result.insert_id else ())
+                nothing = UNTOLD if result.affected_rows else ()
+                answers.append(((result.insert_id,),) if result.insert_id else nothing)
             else:
                 answers.append(result.rows)
             more = result.has_next

@@ -13,6 +13,7 @@ from contextlib import suppress
 import pytest
 
 from locknut.errors import AcquireTimeout, BackendUnavailable
+from locknut.runtimes import host_names
 from locknut.testing.conformance.colours import Colour
 from locknut.urls import open_engine
 from tests.backends.sql.both_modes.conftest import PATIENCE, connect
@@ -55,6 +56,24 @@ def test_callers_keep_their_time_and_it_is_asked_once(
         names.answers.set()
         async with locks.lock("x", timeout=PATIENCE):
             pass
+        await locks.close()
+
+    paint.run(story())
+
+
+def test_who_keeps_asking_for_a_name_that_nobody_knows_pays_once(
+    database: Database, paint: Colour, names: Resolver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_names, "SHORTLY", 600.0)
+    monkeypatch.setattr(host_names, "MOST", 600.0)
+    names.found = None
+
+    async def story() -> None:
+        locks = connect(paint, by_name(database), mode="lease")
+        for _ in range(4):
+            with pytest.raises(BackendUnavailable):
+                await locks.lock("x").acquire(blocking=False)
+        assert names.asked == 1
         await locks.close()
 
     paint.run(story())

@@ -17,7 +17,7 @@ import pymysql
 import pytest
 
 import locknut
-from locknut.backends.sql.mysql.named_locks import name_of
+from locknut.backends.sql.mysql.named_lock_session import name_of
 from locknut.backends.sql.postgresql.advisory_locks import number_of
 from locknut.backends.sql.session.session_port import gate_of, lock_of
 from locknut.core.values import Busy, Claim, Granted, Mode

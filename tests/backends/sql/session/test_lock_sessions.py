@@ -10,6 +10,7 @@ import pytest
 
 import locknut
 from locknut import aio
+from locknut.backends.sql.session.session_port import gate_of
 from locknut.core.values import Busy, Granted, Mode
 from locknut.errors import BackendUnavailable, ConfigurationError
 from locknut.testing.conformance.colours import Colour
@@ -73,6 +74,36 @@ def test_readers_come_in_beside_each_other(database: Database, paint: Colour) ->
         await others.release(writer)
         await granted(paint, client, late)
         await client.release(late)
+        await client.close()
+        await others.close()
+
+    paint.run(story())
+
+
+def test_a_name_that_was_taken_before_is_taken_with_its_gate(
+    database: Database, paint: Colour
+) -> None:
+    """By one statement, and once: a gate that was taken twice would stay shut when it is freed."""
+
+    async def story() -> None:
+        client, others = backend(paint, database), backend(paint, database)
+        for _ in range(3):
+            await granted(paint, client, each := claim())
+            await client.release(each)
+        await granted(paint, client, held := claim())
+        gate = gate_of(client._sessions.place, held)
+        assert await client._sessions.owners([gate]) == {gate: session_of(client, held)}
+        reader = claim(mode=Mode.SHARED, waits=False)
+        assert isinstance(await others.attempt(reader, 0.0), Busy)
+        assert await client.downgrade(held)
+        assert await client._sessions.owners([gate]) == {}
+        await granted(paint, others, reader)
+        writer = claim(waits=False)
+        assert isinstance(await client.attempt(writer, 0.0), Busy), "a reader leaves, one is there"
+        assert await client.release(held)
+        assert await others.release(reader)
+        await granted(paint, client, writer)
+        await client.release(writer)
         await client.close()
         await others.close()
 

@@ -41,6 +41,11 @@ def test_beside_clients_in_lease_mode_nothing_breaks() -> None:
         check(seed, Setting(MIXED, size=DUEL))
 
 
+def test_a_reader_that_asks_anew_has_its_own_lock() -> None:
+    """When it came, its first session was not dead yet, and had that lock."""
+    check(187, Setting(SESSION))
+
+
 @pytest.mark.slow
 def test_long_runs_beside_clients_in_lease_mode_break_nothing() -> None:
     for seed in range(30):

@@ -17,6 +17,8 @@ from tests.simulation.sql.session.server_session import ServerSession, SessionSt
 
 WAIT = 4.0
 """Seconds for which the server waits for a lock at a time. In production it is a minute."""
+AFTER = 1e-6
+"""Who has waited for a row comes after what it has waited for."""
 STANDS_STILL = (1.0, 5.0, 60.0)
 """Seconds for which a keeper does nothing; it goes on when the faults are over."""
 
@@ -36,8 +38,10 @@ class SessionDatabase(Database):
         self._owners: dict[bytes, ServerSession] = {}
         self._queues: dict[bytes, deque[ServerSession]] = {}
         self._numbers = 0
-        self._strict = self.world.chance(0.5)
-        """Whether a reader that does not get its own lock does not try the gate: as on MySQL."""
+        self._as_mysql = self.world.chance(0.5)
+        """Whether a reader that does not get its own lock does not try the gate, and a release
+        frees its locks before it is committed.
+        """
         self._starting = False
         """Whether it is being exchanged: nobody can connect."""
 
@@ -169,7 +173,7 @@ class SessionDatabase(Database):
         """Whatever it has is given up first; then the gate, and if it was free, the row."""
         self._is_for(session, wanted.key)
         self.free(session, None)
-        got = (own is None or self.seize(session, own) or not self._strict) and self.seize(
+        got = (own is None or self.seize(session, own) or not self._as_mysql) and self.seize(
             session, gate
         )
         rows = (wanted.key,) if got else ()
@@ -194,16 +198,38 @@ class SessionDatabase(Database):
             (hold.key,),
             withdraws=True,
         )
-        self._say(session, statement, lambda: self.free(session, None))
+        said = self._say(session, statement, lambda: self.free(session, None))
+        said.frees_early = self._as_mysql
+
+    def _do(self, question: Any, began: int) -> None:
+        """On MySQL a release frees the session's locks before it is committed. Until then others
+        see the row as it was, and whoever would write it waits.
+        """
+        if question.generation != self.generation or not getattr(question, "frees_early", False):
+            super()._do(question, began)
+            return
+        question.frees_early = False
+        (key,), (claim_id,) = question.statement.rows, question.statement.actors
+        row = self.table.rows.get(key)
+        if row is None or claim_id not in row.holders:
+            super()._do(question, began)
+            return
+        self.free(question.session, None)
+        commits = self.world.random.uniform(0.0, 0.01)
+        name = bare(key[1:].decode())
+        self._locked[name] = max(self._locked.get(name, 0.0), self.world.now + commits + AFTER)
+        self.world.after(commits, lambda: super(SessionDatabase, self)._do(question, began))
 
     def _say(
         self,
         session: ServerSession,
         statement: Statement,
         then: Callable[[], None] = nothing,
-    ) -> None:
+    ) -> SessionStatement:
         said: Any = SessionStatement(self, session, statement, then)
         self._begin(said, self.microseconds())
+        made: SessionStatement = said
+        return made
 
     def _is_for(self, session: ServerSession, key: bytes) -> None:
         session.names[bare(key[1:].decode())] = None

@@ -55,8 +55,10 @@ class SessionStatement:
         then: Callable[[], None] = nothing,
     ) -> None:
         self.statement = statement
+        self.session = session
+        self.frees_early = False
+        """Whether the locks of the session are free before it is committed."""
         self._database = database
-        self._session = session
         self._then = then
         self._over = False
         session.statement = self
@@ -64,7 +66,7 @@ class SessionStatement:
     @property
     def generation(self) -> int:
         """Whether it may still be done."""
-        gone = self._over or not self._session.alive
+        gone = self._over or not self.session.alive
         return -1 if gone else self._database.generation
 
     def answered(self, what: Any) -> None:
@@ -80,5 +82,5 @@ class SessionStatement:
 
     def _end(self, what: Any) -> None:
         self._over = True
-        self._session.statement = None
-        self._database.done(self._session, what)
+        self.session.statement = None
+        self._database.done(self.session, what)

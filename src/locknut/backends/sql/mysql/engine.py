@@ -13,6 +13,7 @@ from locknut.backends.sql.mysql.backend import MySqlBackend
 from locknut.backends.sql.mysql.bell_chain import BellChain
 from locknut.backends.sql.mysql.literals import completed
 from locknut.backends.sql.mysql.mysql_table import MySqlTable, WorkingConnection
+from locknut.backends.sql.mysql.named_lock_session import KNOWN
 from locknut.backends.sql.mysql.named_locks import NamedLockSessions
 from locknut.backends.sql.mysql.sync import BlockingConnection
 from locknut.backends.sql.session.backend import SessionBackend
@@ -46,6 +47,8 @@ class MySqlEngine(BaseEngine):
         self._claims = ClaimSessions()
         self.id = f"mysql:{told.database}/{table}"
         self._statements = completed(statements.load("mysql", f"`{table}`"))
+        at_gate = completed(statements.load("mysql", f"`{table}`", KNOWN))
+        (self._enter_known,) = at_gate.take_known
         self.schema = statements.schema("mysql", f"`{table}`")
         self._chain = BellChain(told)
         self._commands = self._new_pool(replace(told, connections=COMMANDS))
@@ -98,7 +101,8 @@ class MySqlEngine(BaseEngine):
             return MySqlBackend(scheme, table, self._chain, runtime, pool.hung_up)
         place = f"{self._settings.database}.{self._table}"
         kept = KeptSessions(self._settings)
-        sessions = NamedLockSessions(kept, pool, self._statements, workers, place)
+        said, enter_known = self._statements, self._enter_known
+        sessions = NamedLockSessions(kept, pool, said, enter_known, workers, place)
         return SessionBackend(scheme, table, sessions, self._claims, runtime)
 
     def _pool(self) -> SessionPool:

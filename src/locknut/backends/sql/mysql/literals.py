@@ -50,14 +50,34 @@ def bound(statement: str, arguments: Mapping[str, object]) -> str:
     texts, names = _pieces(statement)
     if not names:
         return statement
-    if "head" in names:  # shorter than to have the server put it together at each mention
-        head = f"\n{arguments['claim_id']} "
-        arguments = {**arguments, "head": head, "width": len(head) - 1}
+    arguments = _with_words(names, arguments)
     written = {name: literal(arguments[name]) for name in set(names)}
     parts = [texts[0]]
     for name, text in zip(names, texts[1:], strict=True):
         parts += written[name], text
     return "".join(parts)
+
+
+@cache
+def parameters(statement: str) -> str:
+    """The statement with a mark in place of each argument: the server keeps it like this."""
+    return "?".join(_pieces(statement)[0])
+
+
+def values_of(statement: str, arguments: Mapping[str, object]) -> list[int | bytes]:
+    """What stands for the marks: numbers, and everything else as bytes, as in the text."""
+    _, names = _pieces(statement)
+    arguments = _with_words(names, arguments)
+    values = [arguments[name] for name in names]
+    return [each.encode("ascii") if isinstance(each, str) else each for each in values]  # type: ignore[misc]
+
+
+def _with_words(names: tuple[str, ...], arguments: Mapping[str, object]) -> Mapping[str, object]:
+    """With what is shorter than to have the server put it together at each mention."""
+    if "head" not in names and "own" not in names:
+        return arguments
+    own = f"{arguments['claim_id']} "
+    return {**arguments, "head": f"\n{own}", "own": own, "width": len(own)}
 
 
 def literal(value: object) -> str:

@@ -11,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
+from locknut.backends.sql.demand import Demand
 from locknut.backends.sql.hold_records import HoldRecord
 from locknut.backends.sql.mysql.bell_sessions import bell
 from locknut.backends.sql.mysql.literals import bound
 from locknut.backends.sql.sql_table import Call, Connection, Rows, SqlTable
 from locknut.backends.sql.statements import Statements
 from locknut.backends.sql.table_port import GiveBack, Joined, Row, Seen, Take
+from locknut.drivers.mysql.sessions import UNTOLD
+from locknut.errors import ConfigurationError
 
 T = TypeVar("T")
 SCANNED: Final = 1000
 """Rows that are looked at when some are deleted."""
-REMEMBERED: Final = 1000
-"""Keys in demand that a client knows. One that it forgot costs it a short statement."""
 _FLAG: Final = 1 << 62
 """A number from here on is neither a grant's nor a stamp: it tells of a claim in line, by the first
 12 digits of its id."""
@@ -71,24 +72,25 @@ class MySqlTable(SqlTable):
         self.confirm = statements.confirm[0]
         self._after = b""
         """Where pruning goes on."""
-        self._busy: dict[bytes, str] = {}
-        """Keys that are in demand, with the claim that was refused last."""
+        self._demand = Demand()
 
     async def take(self, wanted: Take) -> Seen:
-        """By the short statement, unless the key was in demand: then by the whole one at once."""
-        if wanted.mode == "e" and not wanted.owner and wanted.key not in self._busy:
-            (rows,) = await self._connection.ask([Call(self._say.take_free, wanted._asdict())])
-            if rows:
+        """By a short statement, unless the key was in demand: then by the whole one at once."""
+        demand = self._demand
+        if wanted.mode == "e" and not wanted.owner and not demand.is_wanted(wanted.key):
+            known = demand.is_known(wanted.key)
+            said = self._say.take_known if known else self._say.take_free
+            (rows,) = await self._connection.ask([Call(said, wanted._asdict())])
+            if told(rows):
+                if not known:
+                    demand.taken(wanted)
                 return granted(wanted, rows)
         (rows,) = await self._connection.ask([self._take(wanted)])
         joined = joined_in(rows[0][0]) if rows else None
         if rows and joined is None:
-            if self._busy.get(wanted.key) != wanted.claim_id:  # it got in without a wait
-                self._busy.pop(wanted.key, None)
+            demand.taken(wanted)
             return granted(wanted, rows)
-        if len(self._busy) >= REMEMBERED:
-            self._busy.clear()
-        self._busy[wanted.key] = wanted.claim_id
+        demand.refused(wanted)
         if joined is not None:
             return Seen(None, 0, joined)
         (row,), now = await self.read([wanted.key])
@@ -109,7 +111,7 @@ class MySqlTable(SqlTable):
 
     async def give_back(self, holds: Sequence[GiveBack]) -> list[Seen]:
         """One whose bell hangs on a connection of its own is given back there, and with its bell,
-        by one statement.
+        by one statement. One that nobody else holds beside is given back by a short one.
         """
         if len(holds) == 1 and self._bells.lends(holds[0].claim_id):
             (statement,) = self._say.give_back_ringing
@@ -118,6 +120,10 @@ class MySqlTable(SqlTable):
             rows = await self._connection.do(lambda: self._bells.give_back(holds[0].claim_id, said))
             if rows is not None:
                 return [written(holds[0], rows)]
+        elif len(holds) == 1 and holds[0].alone:
+            given = await self._each(self._say.give_back_alone, holds)
+            if given[0].row is not None:
+                return given
         return await super().give_back(holds)
 
     async def _each(self, say: tuple[str, ...], wanted: Sequence[GiveBack]) -> list[Seen]:
@@ -142,6 +148,19 @@ def granted(wanted: Take, rows: Rows) -> Seen:
     return Seen(Row(raw, wanted.stamp, str(record), expires=wanted.ttl), 0)
 
 
+def told(rows: Rows) -> bool:
+    """Whether it was done, by a statement that always tells. What it has done and not told cannot
+    be believed: neither a grant nor a release.
+    """
+    if rows is UNTOLD:
+        message = (
+            "the server does not tell what a statement did to the table of locks: a trigger on it "
+            "writes to another table. Drop the trigger; `history=` keeps what happens to locks"
+        )
+        raise ConfigurationError(message, backend="mysql")
+    return bool(rows)
+
+
 def joined_in(number: int) -> Joined | None:
     """What `take_alone` says of a place in line; None: it says something else."""
     if number < _FLAG:
@@ -152,7 +171,7 @@ def joined_in(number: int) -> Joined | None:
 
 def written(wanted: GiveBack, rows: Rows) -> Seen:
     """What a write that answers by a number has left, if it was done."""
-    if not rows:
+    if not told(rows):
         return Seen(None, 0)
     number = rows[0][0]
     first = _shown(number) if number >= _FLAG else ""

@@ -14,7 +14,13 @@ from typing import Final
 
 import psycopg
 
-from locknut.backends.sql.postgresql.lock_table import is_of_the_past, seen_in
+from locknut.backends.sql.demand import Demand
+from locknut.backends.sql.postgresql.lock_table import (
+    given_back,
+    granted,
+    is_of_the_past,
+    seen_in,
+)
 from locknut.backends.sql.postgresql.table_questions import Line, PinnedQuestions, Questions
 from locknut.backends.sql.statements import Statements, load
 from locknut.backends.sql.table_port import GiveBack, Seen, Take
@@ -29,6 +35,12 @@ WAIT: Final = 60_000
 """Milliseconds for which the server waits at a time. A statement that waits keeps VACUUM from
 clearing up behind it; and each end is a line in the server's log, so it is not much less."""
 GATE: Final = "AND current_setting('locknut.gate') = 'true'"
+KNOWN: Final = (
+    "AND CASE WHEN pg_advisory_unlock_all()::text = '' THEN pg_try_advisory_lock(:gate) END"
+)
+"""The same within a statement on a row that is there. It may be tried twice, if somebody else
+writes the row meanwhile, so here too whatever was taken is given up first. Not by AND: what stands
+on both sides of it is done in the order that the server likes."""
 _TRY: Final = (
     "SELECT pg_advisory_unlock_all(), "
     "set_config('locknut.gate', pg_try_advisory_lock(:gate)::text, false), pg_backend_pid()"
@@ -60,7 +72,15 @@ class AdvisorySession:
 
     longest_wait: float = WAIT / 1000
 
-    def __init__(self, session: Session, line: Line, questions: PinnedQuestions, say: Says):
+    def __init__(
+        self,
+        session: Session,
+        line: Line,
+        questions: PinnedQuestions,
+        say: Says,
+        demand: Demand,
+    ):
+        self._demand = demand
         self.number = session.number
         self._session = session
         self._line = line
@@ -73,6 +93,15 @@ class AdvisorySession:
         return self._session.fd
 
     async def enter(self, gate: bytes, own: bytes | None, wanted: Take) -> tuple[bool, Seen | None]:
+        """By one statement, where that is likely to do; else by two, of which the second is done
+        only if the first got the gate.
+        """
+        if self._demand.is_known(wanted.key) and wanted.mode == "e":
+            arguments = {**wanted._asdict(), "gate": number_of(gate)}
+            (rows,) = await self._questions.ask([Call(self._say.enter_known, arguments)])
+            if rows:
+                self._ensure_own(rows[0][1])
+                return True, granted(wanted, rows)
         arguments = {"gate": number_of(gate)}
         asked = _ENTER
         if own is not None:
@@ -80,16 +109,32 @@ class AdvisorySession:
         take = self._say.take_at_gate if own is not None else self._say.take_alone_at_gate
         calls = [Call(asked, arguments), Call(take, wanted._asdict())]
         ((_, got, number, *_),), rows = await self._questions.ask(calls)
+        self._ensure_own(number)
+        return got == "true", self._read_back(rows, wanted)
+
+    def _ensure_own(self, number: object) -> None:
         if number != self.number:
             self._line.pool.primary.is_pooled()
             raise shared(self._session)
-        return got == "true", _read_back(rows, wanted)
 
     async def take(self, wanted: Take) -> Seen | None:
         (rows,) = await self._questions.ask([Call(self._say.take, wanted._asdict())])
-        return _read_back(rows, wanted)
+        return self._read_back(rows, wanted)
+
+    def _read_back(self, rows: Sequence[Sequence[object]], wanted: Take) -> Seen | None:
+        seen = seen_in(rows)
+        self._demand.met(wanted, seen)
+        return None if not rows or is_of_the_past(seen, wanted) else seen
 
     async def give_back(self, hold: GiveBack) -> Seen:
+        """The row, and once that is committed the locks: who has the gate next does not wait for
+        the row, but sees it as it is, and would find it held.
+        """
+        if hold.alone:
+            calls = [Call(self._say.give_back_alone, hold._asdict()), _FREE_ALL]
+            rows, _ = await self._questions.ask(calls, apart=True)
+            if rows:
+                return given_back(hold, rows)
         arguments = {"keys": [hold.key], "claim_ids": [hold.claim_id], "stamps": [hold.stamp]}
         calls = [Call(self._say.give_back, arguments), _FREE_ALL]
         rows, _ = await self._questions.ask(calls, apart=True)
@@ -160,6 +205,8 @@ class Says:
         self.take_at_gate = statement(at_gate.take[0])
         self.take_alone_at_gate = statement(at_gate.take_alone[0])
         self.give_back = statement(statements.give_back[0])
+        self.give_back_alone = statement(statements.give_back_alone[0])
+        self.enter_known = statement(load(NAME, table, KNOWN).take_known[0])
 
 
 class AdvisorySessions:
@@ -173,6 +220,7 @@ class AdvisorySessions:
         self._table = table
         self._statements = statements
         self._say = Says(statements, table)
+        self._demand = Demand()
         self.inside = line.inside
         self.forked = line.forked
         self.close = line.pool.close
@@ -195,7 +243,7 @@ class AdvisorySessions:
                 raise shared(session)
             create = self._statements.create
             questions = PinnedQuestions(self._line, self._table, create, session)
-            return AdvisorySession(session, self._line, questions, self._say)
+            return AdvisorySession(session, self._line, questions, self._say, self._demand)
         except BaseException:
             self._line.pool.drop(session)
             raise
@@ -229,8 +277,3 @@ def shared(session: Session) -> ConfigurationError:
         "keep sessions and say pool_mode=session, or use mode=lease"
     )
     return ConfigurationError(message, backend=NAME)
-
-
-def _read_back(rows: Sequence[Sequence[object]], wanted: Take) -> Seen | None:
-    seen = seen_in(rows)
-    return None if not rows or is_of_the_past(seen, wanted) else seen

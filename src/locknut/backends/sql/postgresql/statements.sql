@@ -168,6 +168,16 @@ UNION ALL SELECT made.*, now FROM made, asked
 UNION ALL SELECT fence, stamp, holders, company, expires, line, others, now FROM {table}, asked
 WHERE name = :key AND NOT EXISTS (SELECT FROM changed);
 
+-- take_known
+-- What `take_alone` does where the row is there and nobody holds or waits: a client says it of a name
+-- whose row it has seen. Else it changes nothing. The number is all that the client does not know.
+UPDATE {table} SET fence = greatest(fence + 1, {clock} / 32), stamp = :stamp,
+    holders = :claim_id || ' ' || lpad(({clock} + :ttl)::text, 16, '0') || ' '
+        || lpad(greatest(fence + 1, {clock} / 32)::text, 16, '0') || ' ' || :facts || chr(10),
+    company = 'e', expires = {clock} + :ttl
+WHERE name = :key AND (holders = '' OR expires <= {clock}) AND line = '' AND others = '' {only}
+RETURNING fence, pg_backend_pid();
+
 -- extend
 UPDATE {table} SET holders = {longer}, expires = greatest(expires, now + ttl), stamp = new_stamp
 FROM unnest(:keys, :claim_ids, :ttls, :stamps) AS wanted (key, claim_id, ttl, new_stamp),
@@ -181,6 +191,14 @@ FROM unnest(:keys, :claim_ids, :stamps) AS wanted (key, claim_id, new_stamp),
     (SELECT {clock} AS now) AS clock
 WHERE name = key AND {holds}
 RETURNING name, claim_id, fence, stamp, holders, company, expires, line, others, now;
+
+-- give_back_alone
+-- What `give_back` does with one, where nobody else holds. Else it changes nothing.
+UPDATE {table} SET holders = '', stamp = :stamp
+WHERE name = :key AND strpos(holders, :claim_id || ' ') = 1
+    AND strpos(holders, chr(10)) = length(holders)
+    AND substr(holders, length(:claim_id) + 2, 16) COLLATE "C" > lpad({clock}::text, 16, '0')
+RETURNING line;
 
 -- sweep
 UPDATE {table} SET holders = {fewer}, stamp = new_stamp

@@ -193,7 +193,7 @@ class SessionBackend(SqlBackend):
     async def _release_used(self, used: ClaimSession, *, outcome_unknown: bool) -> bool:
         claim, session = used.claim, used.session
         if used.holds and not outcome_unknown:
-            seen = await session.give_back(self._give_back(claim))
+            seen = await session.give_back(self._give_back(used.claim))
             return await self._released(claim, seen)
         released = False
         if outcome_unknown:

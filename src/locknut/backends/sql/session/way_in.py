@@ -73,6 +73,9 @@ class WayIn:
         """Through the gate, and into the row."""
         wanted = self._wanted(used)
         if used.at_gate:
+            if used.claim.mode is not Mode.EXCLUSIVE:
+                # When it came, an earlier session of the claim may still have had its own lock.
+                await used.session.keep(lock_of(self._where, used.claim))
             seen = await used.session.take(wanted)
         else:
             seen = await self._enter(used, wanted)
