@@ -76,6 +76,7 @@ def test_it_is_tried_now_and_then_and_only_as_long_as_there_is_a_debt() -> None:
     clock[0] = 100.1
     node.owe(Claim("y", secrets.token_hex(16), ttl=TTL), clock[0])
     assert node.settles_at == first  # more debts do not put it off
+    assert rings == [100.0]  # nor do they wake the keeper, whose own commands make debts
     clock[0] = first
     node.settle_later()
     assert node.settles_at >= first + 1.0

@@ -67,7 +67,7 @@ class Node:
         """Claims that it may have a vote for, or may still get one for, and that nobody else will
         take back; and until when that matters."""
         self.on_debt: Callable[[], object] = lambda: None
-        """Called, from anywhere, when there is a debt."""
+        """Called, from anywhere, when the first debt is made."""
         self._settles_at = NEVER
         self.trouble: BaseException = ConnectionError("not tried yet")
         """Why the last attempt to reach it failed."""
@@ -138,11 +138,13 @@ class Node:
 
     def owe(self, claim: Claim, asked: float) -> None:
         """Note a claim that was to be taken back at this time, and may not have been."""
-        if not self._debts:
+        first = not self._debts
+        if first:
             self._settles_at = self.now() + _SETTLED_AFTER
         self._debts.append((claim, asked + self._keep))
-        with suppress(RuntimeError):  # from a destructor, perhaps while the interpreter ends
-            self.on_debt()
+        if first:  # not each: the keeper makes debts too, and would ring itself again and again
+            with suppress(RuntimeError):  # from a destructor, perhaps while the interpreter ends
+                self.on_debt()
 
     @property
     def settles_at(self) -> float:
