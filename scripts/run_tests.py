@@ -73,7 +73,7 @@ def main() -> int:
     print(f"\nCPython {chosen}", flush=True)
     if arguments[:1] == ["--coverage"]:
         return 0 if _covered(interpreter, arguments[1:]) else 1
-    good = _pytest([interpreter], arguments) if arguments else _whole(interpreter, QUICK)
+    good = _pytest([interpreter], arguments) if arguments else _whole([interpreter], QUICK)
     if not arguments:
         versions = "".join(f", CPython {other}" for other in others)
         adds = "the whole contract on every kind of server, crowds, storms and soaks that take long"
@@ -87,7 +87,8 @@ def _rest(
     """Whether everything passed; the others go first, so that the main summary comes last."""
     passed = _short_runs(others)
     print(f"\nCPython {chosen}: what takes long or needs root", flush=True)
-    good = _pytest([interpreter], [*REST, *arguments]) if arguments else _whole(interpreter, REST)
+    python = [interpreter]
+    good = _pytest(python, [*REST, *arguments]) if arguments else _whole(python, REST)
     if passed:
         told = [f"{version} {'passed' if well else 'FAILED'}" for version, well in passed.items()]
         print(f"\nThe short list: {', '.join(told)}", flush=True)
@@ -141,7 +142,7 @@ def _short_runs(others: Sequence[Interpreter]) -> dict[str, bool]:
             continue
         chosen = [each for each in SHORT_LIST if (ROOT / each).exists()]
         print(f"\nCPython {other}: {' '.join(chosen)}", flush=True)
-        passed[str(other)] = _whole(interpreter, ["-q", *QUICK], chosen)
+        passed[str(other)] = _whole([interpreter], ["-q", *QUICK], chosen)
     return passed
 
 
@@ -158,7 +159,8 @@ def _covered(interpreter: str, arguments: list[str]) -> bool:
     """Whether all passed, and ran as much as pyproject.toml says; for a part there is no floor."""
     coverage = [interpreter, "-m", "coverage"]
     subprocess.run([*coverage, "erase"], cwd=ROOT, check=True)
-    good = _pytest([*coverage, "run"], arguments or QUICK)
+    python = [*coverage, "run"]
+    good = _pytest(python, arguments) if arguments else _whole(python, QUICK)
     subprocess.run([*coverage, "combine", "--quiet"], cwd=ROOT, check=True)
     floor = ["--fail-under=0"] if arguments else []
     return (
@@ -182,13 +184,13 @@ class _Part(NamedTuple):
         found = self.noted / "v" / "cache" / "lastfailed"
         return sorted(json.loads(found.read_text())) if found.exists() else []
 
-    def command(self, interpreter: str, arguments: Iterable[str]) -> list[str]:
+    def command(self, python: Sequence[str], arguments: Iterable[str]) -> list[str]:
         noted = f"cache_dir={self.noted}"
-        return [interpreter, "-m", "pytest", "-o", noted, *arguments, *self.paths]
+        return [*python, "-m", "pytest", "-o", noted, *arguments, *self.paths]
 
-    def among_others(self, interpreter: str, arguments: Iterable[str]) -> list[str]:
+    def among_others(self, python: Sequence[str], arguments: Iterable[str]) -> list[str]:
         crowd = ["-n", str(self.workers), "--dist", "loadfile", "--cache-clear"]
-        return self.command(interpreter, [*crowd, *arguments])
+        return self.command(python, [*crowd, *arguments])
 
 
 def _parts(paths: Sequence[str]) -> list[_Part]:
@@ -204,10 +206,12 @@ def _parts(paths: Sequence[str]) -> list[_Part]:
     return [_Part("others", others, max(1, WORKERS - half)), _Part("contract", waiting, half)]
 
 
-def _whole(interpreter: str, arguments: Sequence[str], paths: Sequence[str] = ("tests",)) -> bool:
+def _whole(
+    python: Sequence[str], arguments: Sequence[str], paths: Sequence[str] = ("tests",)
+) -> bool:
     """Whether all passed; what failed among the others may try again alone."""
     parts = _parts(paths)
-    commands = [each.among_others(interpreter, arguments) for each in parts]
+    commands = [each.among_others(python, arguments) for each in parts]
     codes = _side_by_side(commands)
     pairs = list(zip(parts, codes, strict=True))
     failed = [test for part, code in pairs if code for test in part.failed()]
@@ -215,9 +219,7 @@ def _whole(interpreter: str, arguments: Sequence[str], paths: Sequence[str] = ("
         return not any(codes)
     print("\nWhat failed among the others is run again, alone", flush=True)
     again = [
-        _run(part.command(interpreter, ["--last-failed", *arguments]))
-        for part, code in pairs
-        if code
+        _run(part.command(python, ["--last-failed", *arguments])) for part, code in pairs if code
     ]
     if any(again):
         return False

@@ -51,7 +51,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def passed() -> bool:
-    return run_tests._whole(sys.executable, ["-q"])
+    return run_tests._whole([sys.executable], ["-q"])
 
 
 def write(
