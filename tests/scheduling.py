@@ -18,8 +18,16 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 SECONDS = {
+    "tests/faults/test_redlock_soak.py": 160,  # in `make test-all`
+    "tests/backends/redis/test_commands_sent.py": 150,
+    "tests/faults/test_redis_soak.py": 120,
+    "tests/faults/test_soak.py": 100,
+    "tests/faults/test_soak_zookeeper.py": 100,
+    "tests/faults/test_sick_server.py": 90,
+    "tests/contrib/starlette/test_starlette_served.py": 60,
     "tests/backends/sql/session/test_lost_sessions.py": 165,
     "tests/backends/sql/session/test_lock_sessions.py": 140,
+    "tests/backends/mysql/test_outages.py": 90,
     "tests/conformance/test_mysql.py": 100,
     "tests/conformance/test_postgresql.py": 115,
     "tests/conformance/test_memcached.py": 115,
@@ -84,7 +92,6 @@ SECONDS = {
     "tests/backends/zookeeper/test_cut_off_follower.py": 20,
     "tests/backends/redis/test_clock_steps.py": 20,
     "tests/backends/redis/test_connections.py": 20,
-    "tests/backends/mysql/test_outages.py": 20,
     "tests/backends/redis/test_first_silent.py": 20,
     "tests/backends/postgresql/test_waking.py": 20,
     "tests/core/test_cancelling.py": 20,
