@@ -162,6 +162,16 @@ class TestFences:
         assert "b" in broken(handed)
         assert "b" in broken([*newcomer, *hold("p", 4, 32, until=9, released=5), broke])
 
+    def test_and_be_held_beside_the_newcomer_by_one_that_asked_after_the_break(self) -> None:
+        """As long as the process does not know of the break: it hands the hold over until then."""
+        first, heir = hold("p", 1, 32, until=9, released=2), hold("p", 2, 33, until=9, released=5)
+        beside = [*first, *heir, *hold("q", 3, 64, until=9, released=4)]
+        broke = event(1.5, "", K.BROKEN)
+        assert not broken([*beside, broke])
+        assert "a" in broken(beside)
+        other = [*first, *hold("p", 2, 48 * 32, until=9, released=5), *hold("q", 3, 64, until=4)]
+        assert "a" in broken([*other, broke])  # a hold that began after the break
+
     def test_a_stopped_client_that_returns_late_and_invalid_is_harmless(self) -> None:
         late = [
             event(0, "p", K.CALLED, "p1"),

@@ -14,10 +14,14 @@ from tests.simulation.checker.verdict import Assumptions, Violation
 
 
 def exclusion(stories: Stories, given: Assumptions) -> Iterator[Violation]:
-    """(a) A sweep over the stretches of validity of each name."""
+    """(a) A sweep over the stretches of validity of each name. What was broken is a hold, and
+    whoever has it by then may have been called after that: the hold was handed over inside.
+    """
     for name, of_name in stories.by_name.items():
+        began = _beginnings(story for story in of_name if story.got and story.got.fence is not None)
         for older, younger, why in _clashes(spans(of_name)):
-            since, until = min(older.story.called.t, younger.story.called.t), younger.start
+            since = min(_began(each.story, began) for each in (older, younger))
+            until = younger.start
             if not stories.voided(given.exclusion_void_after, name, since, until):
                 yield Violation("a", f"{name}: {why}", (*older.story.events, *younger.story.events))
 
@@ -76,6 +80,11 @@ def _beginnings(fenced: Iterable[Story]) -> dict[int, float]:
         raw = story.fence // FENCE_STEP
         first[raw] = min(story.called.t, first.get(raw, inf))
     return first
+
+
+def _began(story: Story, began: dict[int, float]) -> float:
+    fenced = story.got is not None and story.got.fence is not None
+    return began[story.fence // FENCE_STEP] if fenced else story.called.t
 
 
 def _judged(

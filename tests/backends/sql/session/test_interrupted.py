@@ -30,7 +30,7 @@ def url(database: Database, mode: str) -> str:
 
 @pytest.mark.slow
 def test_session_mode_at_some_moments(database: Database) -> None:
-    interrupting.stepping(url(database, "session"), "crowded", 149)
+    interrupting.stepping(url(database, "session"), "crowded", 97)
 
 
 @pytest.mark.parametrize("kind", ONE_SESSION)
