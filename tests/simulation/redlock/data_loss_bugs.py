@@ -49,7 +49,7 @@ FORGETFUL: dict[str, Bug] = {
         Edit("vote", _SAME, "local same = marker[1]"),
         Edit("*", _HISTORY, ""),
         rules="a",
-        faults=RedlockFaults(engine_restarts=0.6, data_lost=1.0, snapshots=5.0, cut_off=0.7),
+        faults=RedlockFaults(engine_restarts=0.6, data_lost=1.0, snapshots=5.0, cut_off=0.3),
         only=("grip",),
         size=_EAGER,
     ),
