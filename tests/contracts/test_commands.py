@@ -48,7 +48,7 @@ def tree(tmp_path: Path) -> Path:
 def make(tree: Path) -> Make:
     """Runs `make WORD NAME=VALUE ...` in the copy, which must succeed; gives back what it said."""
 
-    def run(word: str, **variables: str) -> str:
+    def run(word: str, *, succeeds: bool = True, **variables: str) -> str:
         ours = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "ARGS", "PYTHONPATH"}
         clean = {name: value for name, value in os.environ.items() if name not in ours}
         done = subprocess.run(
@@ -67,7 +67,7 @@ def make(tree: Path) -> Make:
             check=False,
             timeout=600,
         )
-        assert done.returncode == 0, done.stdout
+        assert done.returncode == 0 or not succeeds, done.stdout
         return done.stdout
 
     return run
@@ -190,12 +190,13 @@ def test_soak(make: Make) -> None:
 
 
 def test_bench(make: Make, tree: Path) -> None:
-    make("bench", ARGS="--smoke core.churn")
+    assert "core.churn: taken" in make("bench", succeeds=False, ARGS="--smoke core.churn")
     assert (tree / "docs/benchmarks/core.md").exists()
 
 
 def test_bench_quick(make: Make, tree: Path) -> None:
-    make("bench-quick", ARGS="core.churn")
+    """It succeeds if the targets are met, and that is the machine's affair."""
+    assert "core.churn: taken" in make("bench-quick", succeeds=False, ARGS="core.churn")
     assert (tree / "build/benchmarks/core.md").exists()
 
 
