@@ -17,6 +17,7 @@ import hypothesis
 import pytest
 
 from locknut.core import pacing
+from tests import collecting
 from tests.parsing import no_garbage_collected
 
 ENGINES = frozenset({
@@ -119,6 +120,11 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("root") and os.geteuid() != 0:
         pytest.skip("needs root")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    collecting.check()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
