@@ -25,6 +25,7 @@ from benchmarks.slices import Sample, Slice
 
 OPEN, TAKE, REST, RELEASE = range(4)
 """The steps of one that holds, or waits."""
+FILES = 250_000
 SPARE = 20
 """So many are given back where there can be no more, because a process needs files for itself."""
 WARM = 3.0
@@ -62,12 +63,19 @@ class _Used:
         }
 
 
+def _may_open_many() -> None:
+    """Each lock of `file:` is an open file. Only root gets more than was given to this process."""
+    for most in (FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1]):
+        with suppress(ValueError, PermissionError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+            return
+
+
 def holding(
     url: str, group: int, locks: int, ttl: float | None, seconds: float, most: float
 ) -> Slice:
     """In a contender: takes so many, for at most so long; rests for `seconds`; releases them."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    _may_open_many()
     client = locknut.connect(url, namespace="scale")
     options: dict[str, Any] = {} if ttl is None else {"ttl": ttl}
     leases: list[locknut.Lease] = []
@@ -121,8 +129,7 @@ def waiting(
     """In a contender: so many tasks wait, each for a name of its own that another process holds;
     `alone`, where there can be no other process, another client in this one.
     """
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    _may_open_many()
     loop = asyncio.new_event_loop()
     options: dict[str, Any] = {} if ttl is None else {"ttl": ttl}
     tasks: list[asyncio.Task[Any]] = []

@@ -25,9 +25,9 @@ LOCKS = (1, 10, 100, 1_000, 10_000, 100_000)
 WAITERS = (1, 10, 100, 1_000)
 CLIENTS = (1, 4, 16, 64)
 REST_SECONDS, WAIT_SECONDS, PAIR_SECONDS = 10.0, 4.0, 1.5
-TAKING = 25.0
+TAKING = 300.0
 """Seconds: an engine that is slower is measured with what it has granted until then."""
-PATIENCE = 300.0
+PATIENCE = 2 * TAKING
 FEW = 10
 """All sizes up to this, just to see that it runs."""
 LASTING = 60.0

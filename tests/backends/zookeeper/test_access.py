@@ -86,6 +86,26 @@ def test_one_in_line_who_may_not_be_looked_at_is_an_error_and_no_riddle(
             pass
 
 
+def test_one_who_may_not_be_looked_at_hides_no_other_lock(url: str, kazoo: KazooClient) -> None:
+    """All that is said of the unreadable node is what its name tells."""
+    space = f"/{url.rpartition('/')[2]}/locknut"
+    kazoo.add_auth("digest", "carol:secret")
+    alone = [make_digest_acl("carol", "secret", all=True)]
+    kazoo.ensure_path(f"{space}/x")
+    kazoo.create(f"{space}/x/{'0' * 32}__lock__", acl=alone, ephemeral=True, sequence=True)
+    kazoo.ensure_path(f"{space}/p/leases")
+    kazoo.create(f"{space}/p/leases/{'0' * 32}-lease-", acl=alone, ephemeral=True, sequence=True)
+    kazoo.create(f"{space}/closed", acl=alone)
+    with locknut.connect(url) as locks, locks.lock("y"):
+        listed = {each.name: each.holders for each in locks.list()}
+        assert sorted(listed) == ["p", "x", "y"]
+        for name in "px":
+            (holder,) = listed[name]
+            assert (str(holder), holder.fence) == ("another user's, not readable", None)
+            assert locks.info(name).holders == (holder,)
+        assert listed["y"][0].fence is not None
+
+
 def test_a_user_may_leave_its_locks_open(zookeeper_server: ZooKeeperServer) -> None:
     path = root()
     with (

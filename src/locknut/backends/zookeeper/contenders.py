@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.protocol.serialization import Delete, GetChildren, GetData, Sync
 
 from locknut.backends.zookeeper import node_names, notes, recipe
@@ -22,6 +22,7 @@ true within two waits for so many."""
 _AT_ONCE: Final = 500
 """Requests that are sent together. The servers' limit for a message (`jute.maxbuffer`) is one for
 each request and answer, so it says nothing about how many."""
+UNREADABLE: Final = "another user's, not readable"
 _PARTS: Final = frozenset({node_names.LOCKS, node_names.LEASES})
 
 
@@ -150,9 +151,12 @@ def _anybody(answer: Any) -> bool:
 
 
 async def _in_batches(asker: Asker, requests: Sequence[Any]) -> list[Any]:
+    """What another user keeps to itself is refused, and stands among the answers: the other locks
+    can be looked at all the same.
+    """
     answers: list[Any] = []
     for start in range(0, len(requests), _AT_ONCE):
-        answers += await asker.ask(*requests[start : start + _AT_ONCE])
+        answers += await asker.answers(requests[start : start + _AT_ONCE])
     return answers
 
 
@@ -181,7 +185,9 @@ def _info(key: str, found: Contenders) -> LockInfo:
 
 
 async def _contenders(asker: Asker, places: Sequence[Standing]) -> list[Contenders]:
-    """Read what all their nodes say. Those that have gone meanwhile are left out."""
+    """Read what all their nodes say. Those that have gone meanwhile are left out, and of those that
+    we may not read there is only the name.
+    """
     asked = [
         GetData(f"{folder}/{node.name}", None)
         for place in places
@@ -221,6 +227,9 @@ def _read(folder: str, nodes: Sequence[Node], answers: Iterator[Any]) -> list[Co
     seen: list[Contender] = []
     for node in nodes:
         answer = next(answers)
+        if isinstance(answer, NoAuthError):
+            shown = Holder(label=UNREADABLE, mode=node.mode)
+            seen.append(Contender(node, f"{folder}/{node.name}", shown, None))
         if isinstance(answer, tuple):
             facts = facts_in(answer[0])
             says = facts.get("permits")
