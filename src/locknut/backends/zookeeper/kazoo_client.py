@@ -71,6 +71,10 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         except Exception:  # the connection's thread has to go on
             LOGGER.exception("a watch could not be answered")
 
+    def create_socket_pair(self) -> tuple[socket.socket, socket.socket]:
+        """Noted at once: a process may fork before kazoo has put them where we find them."""
+        return sockets.open_pair()
+
     def create_connection(
         self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
     ) -> socket.socket:
