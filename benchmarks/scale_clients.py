@@ -26,8 +26,9 @@ from benchmarks.slices import Sample, Slice
 OPEN, TAKE, REST, RELEASE = range(4)
 """The steps of one that holds, or waits."""
 FILES = 250_000
-SPARE = 20
-"""So many are given back where there can be no more, because a process needs files for itself."""
+SPARE = 200
+"""So many are given back where there can be no more: a process needs files for itself, and the
+engine keeps some of those it had open."""
 WARM = 3.0
 """The ttl of the first lock of all: the shortest that every engine grants."""
 

@@ -7,7 +7,9 @@ files, making them would cost the square of their number.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +66,45 @@ def test_old_files_go_as_fast_as_new_ones_come(tmp_path: Path) -> None:
                 pass
     left = [each for each in folder.iterdir() if each.name in old and not each.stat().st_mtime]
     assert len(left) < len(old) / FOR_EACH
+
+
+@contextmanager
+def descriptors_left(number: int) -> Iterator[None]:
+    """This process may open so many more."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = [os.dup(0) for _ in range(number + 1)]
+    for each in free:
+        os.close(each)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[-1], before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.file
+def test_files_kept_open_to_be_quick_make_room_for_those_that_are_needed(tmp_path: Path) -> None:
+    with locknut.connect(f"file://{tmp_path}/locks") as locks, descriptors_left(30):
+        for number in range(100):
+            with locks.lock(f"job {number}"):
+                pass
+        held = [locks.lock(f"held {number}").acquire() for number in range(20)]
+        for lease in held:
+            assert lease is not None
+            lease.release()
+        other = locknut.connect(f"file://{tmp_path}/other")
+        with other, other.lock("x"):  # those of one directory make room for another's
+            pass
+
+
+@pytest.mark.file
+def test_without_any_left_it_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with locknut.connect(f"file://{tmp_path}/locks") as locks, locks.lock("x"):
+        with (
+            descriptors_left(0),
+            pytest.raises(locknut.BackendError, match="Too many open files"),
+            locks.lock("y"),
+        ):
+            pass
+        with locks.lock("y"):
+            pass

@@ -134,7 +134,7 @@ class FlockEngine(BaseEngine):
         self.refusals: dict[str, int] = {}
         self.barred = BarredClaims()
         self.me = own_identity()
-        this_process.forget_after_fork(self)
+        this_process.remember(self)
 
     def blocking(self, runtime: Runtime) -> FlockBackend:
         return FlockBackend(self, runtime)
@@ -152,6 +152,10 @@ class FlockEngine(BaseEngine):
         self.holds = {}
         self.refusals = {}
         self.me = own_identity()
+
+    def spare(self) -> bool:
+        """No file is kept open that is not held."""
+        return False
 
 
 class FlockBackend(BaseBackend):

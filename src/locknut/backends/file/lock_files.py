@@ -260,10 +260,12 @@ class Files:
             this_process.close_fd(fd)
             raise
 
-    def close_idle(self) -> None:
+    def close_idle(self) -> bool:
+        """Return whether there were any."""
+        some = bool(self._idle or self._spare)
         while self._idle or self._spare:
             self._close_oldest()
-        self.folder.close()
+        return some
 
     def forget(self) -> None:
         """In a forked child: the descriptors are closed already."""

@@ -66,7 +66,7 @@ class Recipe(Waiters):
         out."""
         self.states: dict[str, ClaimState] = {}
         self._barred = BarredClaims()
-        this_process.forget_after_fork(self)
+        this_process.remember(self)
         finalize(self, _close, files, self.ringer, self._used).atexit = False
 
     def attempt(self, claim: Claim) -> Answer:
@@ -188,6 +188,10 @@ class Recipe(Waiters):
         self.states = {}
         self.me = own_identity()
 
+    def spare(self) -> bool:
+        """Close the lock files that are open only to be quick."""
+        return self.files.close_idle()
+
     def close(self) -> None:
         _close(self.files, self.ringer, self._used)
 
@@ -305,5 +309,6 @@ def _soon(state: ClaimState) -> Busy:
 
 def _close(files: Files, ringer: Ringer, used: list[Bell]) -> None:
     files.close_idle()
+    files.folder.close()
     ringer.close()
     close_all(used)

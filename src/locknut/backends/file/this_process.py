@@ -11,12 +11,13 @@ code forked does not pass here: it keeps the lock until it exits or calls exec.)
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 from weakref import WeakSet
 
 from locknut.backends.file.file_layout import Record, digest, words
@@ -27,7 +28,10 @@ from locknut.runtimes.descriptors import away_from_standard
 if TYPE_CHECKING:
     import socket
 
+T = TypeVar("T")
 UNKNOWN_BOOT: Final = bytes(8)
+_NONE_LEFT: Final = (errno.EMFILE, errno.ENFILE)
+"""A process may have only so many descriptors (`ulimit -n`), and so may the machine."""
 """Where `/proc` is missing: nothing can be detached, and what others detached is believed until it
 runs out by the clock."""
 
@@ -89,25 +93,43 @@ def _boot() -> bytes:
     return digest(known)[:8] if known else UNKNOWN_BOOT
 
 
-class ForkAware(Protocol):
-    """Something that remembers descriptors, and must forget them in a forked child."""
+class Rememberer(Protocol):
+    """Something that remembers descriptors."""
 
-    def forget(self) -> None: ...
+    def forget(self) -> None:
+        """In a forked child: they are closed already."""
+
+    def spare(self) -> bool:
+        """Close those that are open only to be at hand; return whether there were any."""
 
 
 # Re-entrant: the collector may drop an engine, and close its descriptors, amid an open.
 _mutex = threading.RLock()
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _owned: dict[int, socket.socket | None] = {}
-_rememberers: WeakSet[ForkAware] = WeakSet()
+_rememberers: WeakSet[Rememberer] = WeakSet()
 
 
 def open_owned(open_one: Callable[[], int]) -> int:
     """Open a descriptor and own it, with no fork in between."""
-    with _mutex:
-        fd = away_from_standard(open_one())
-        _owned[fd] = None
-        return fd
+
+    def own() -> int:
+        with _mutex:
+            fd = away_from_standard(open_one())
+            _owned[fd] = None
+            return fd
+
+    return _making_room(own)
+
+
+def _making_room(open_one: Callable[[], T]) -> T:
+    """Where there can be no more, what we keep open only to be quick must not be the reason."""
+    try:
+        return open_one()
+    except OSError as error:
+        if error.errno not in _NONE_LEFT or not any(each.spare() for each in list(_rememberers)):
+            raise
+    return open_one()
 
 
 def open_file(path: str, flags: int, mode: int = 0o600, dir_fd: int | None = None) -> int:
@@ -120,10 +142,14 @@ def open_socket() -> socket.socket:
         import socket  # here: most programs on `file:` never wait, and it takes long to import
     except ImportError as error:  # the interpreter is on its way out
         raise OSError("no socket can be had any more") from error
-    with _mutex:
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        _owned[made.fileno()] = made
-        return made
+
+    def own() -> socket.socket:
+        with _mutex:
+            made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+            _owned[made.fileno()] = made
+            return made
+
+    return _making_room(own)
 
 
 def close_fd(fd: int) -> None:
@@ -140,7 +166,7 @@ def close_socket(made: socket.socket) -> None:
         made.close()
 
 
-def forget_after_fork(rememberer: ForkAware) -> None:
+def remember(rememberer: Rememberer) -> None:
     _rememberers.add(rememberer)
 
 
