@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 
 import locknut
 from locknut import aio
+from locknut.backends.sql.mysql import bell_ringer
 from locknut.backends.sql.mysql.bell_chain import BellChain
 from locknut.backends.sql.mysql.bell_ringer import BellRinger
-from tests.backends.mysql.conftest import PATIENCE, acquired, eventually, in_thread
+from locknut.backends.sql.mysql.bell_sessions import BellSession
+from tests.backends.mysql.conftest import PATIENCE, acquired, eventually, in_thread, stranger_of
 from tests.servers.databases import Database
 
 
@@ -187,6 +190,75 @@ def test_those_who_share_let_the_next_in(database: Database, shape: str) -> None
         assert got is not None
     for each in (two, three, one):
         each.close()
+
+
+def test_many_holds_hang_up_bells_in_small_parts_and_not_without_end(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MariaDB takes the longer for one the more there are. It once kept a server busy for minutes,
+    and all of the holds were lost.
+    """
+    asked: list[int] = []
+    hang = BellSession.hang
+
+    def note(self: BellSession, claim_ids: list[str]) -> None:
+        asked.append(len(claim_ids))
+        hang(self, claim_ids)
+
+    monkeypatch.setattr(BellSession, "hang", note)
+    monkeypatch.setattr(bell_ringer, "HUNG_AT_ONCE", 8)
+    monkeypatch.setattr(bell_ringer, "MOST_HUNG", 20)
+    with locknut.connect(database.url) as one, locknut.connect(database.url) as two:
+        leases = [acquired(one.lock(f"x{number}", ttl=60)) for number in range(40)]
+        eventually(lambda: len(_bells_hung(database)) == 20, "not all that may hang do")
+        assert sum(asked) == 20
+        assert max(asked) <= 8
+        without = next(each for each in leases if not _has_bell(database, each.name))
+        waiting = in_thread(lambda: two.lock(without.name).acquire(timeout=PATIENCE))
+        eventually(lambda: bool(one.info(without.name).waiters), "it does not stand in line")
+        for lease in leases:
+            lease.release()
+        (got,) = waiting()
+        assert got is not None
+        got.release()  # type: ignore[attr-defined]
+        eventually(lambda: not _bells_hung(database), "a bell of nobody hangs")
+
+
+def test_bells_that_a_dead_connection_has_are_hung_up_once_it_is_gone(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a cut, of which the server does not know yet."""
+    monkeypatch.setattr(bell_ringer, "MOMENT", 2.0)
+    with locknut.connect(database.url) as locks:
+        leases = [acquired(locks.lock(f"x{number}", ttl=60)) for number in range(3)]
+        names = [name for _, name in _bells(database)]
+        with closing(stranger_of(database)) as ghost, ghost.cursor() as cursor:
+            cursor.execute("SELECT " + ", ".join(f"GET_LOCK('{name}', 0)" for name in names))
+            monkeypatch.setattr(bell_ringer, "MOMENT", 0.03)
+            own = acquired(locks.lock("own", ttl=60))  # it does not wait for the others
+            eventually(lambda: _has_bell(database, own.name), "it has no bell")
+        eventually(lambda: len(_bells_hung(database)) == 4, "they have no bells")
+        for lease in (*leases, own):
+            lease.release()
+
+
+def _bells(database: Database) -> list[tuple[str, str]]:
+    """Locks that are held, and their bells."""
+    told = database.ask(
+        "SELECT CONVERT(name USING utf8mb4), LEFT(holders, 12) FROM locknut_locks"
+        " WHERE holders <> ''"
+    )
+    return [(str(name), f"locknut:{holder}") for name, holder in told]
+
+
+def _bells_hung(database: Database) -> list[str]:
+    return [name for _, name in _bells(database) if is_hung(database, name)]
+
+
+def _has_bell(database: Database, lock: str) -> bool:
+    return any(
+        each.endswith(f":{lock}") and is_hung(database, name) for each, name in _bells(database)
+    )
 
 
 def test_a_broken_lock_is_taken_within_a_second_or_so(database: Database) -> None:

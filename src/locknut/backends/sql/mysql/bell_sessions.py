@@ -64,10 +64,11 @@ class BellSession:
         return self._session.alive()
 
     def hang(self, claim_ids: list[str]) -> None:
-        """A follower may just touch one: so it is waited for, as long as that can take."""
-        taken = self._ask(
-            "SELECT " + ", ".join(f"GET_LOCK('{bell(each)}', {SLICE})" for each in claim_ids)
-        )
+        """Those that can be had at once: a follower may just touch one, and a connection that the
+        server has not ended yet may have many.
+        """
+        wanted = ", ".join(f"GET_LOCK('{bell(each)}', 0)" for each in claim_ids)
+        taken = self._ask(f"SELECT {wanted}")
         self.hung |= {each for each, got in zip(claim_ids, taken[0], strict=True) if got == 1}
 
     def free(self, claim_ids: Iterable[str]) -> None:
