@@ -19,7 +19,7 @@ import locknut
 from locknut.backends.memory import MemoryEngine
 from locknut.backends.memory.backend import MemoryBackend
 from locknut.backends.memory.store import Store
-from locknut.core import acquiring, detaching, inspecting, releasing, renewing
+from locknut.core import acquiring, detaching, naming_holder, releasing, renewing
 from locknut.core.client import Client
 from locknut.core.holding import NEW, Hold
 from locknut.core.runtime_port import NEVER
@@ -246,10 +246,10 @@ def test_a_question_that_nobody_asks_any_more_is_asked_by_another() -> None:
 
     def act(locks: locknut.Locks) -> Callable[[], object]:
         held(locks, "x")
-        return lambda: run(inspecting.holder(locks._client, "x"))
+        return lambda: run(naming_holder.holder(locks._client, "x"))
 
-    for locks, _, where in interrupted(inspecting.holder, act):
-        ask = partial(inspecting.holder, locks._client, "x")
+    for locks, _, where in interrupted(naming_holder.holder, act):
+        ask = partial(naming_holder.holder, locks._client, "x")
         until(lambda: run(ask()), f"nobody asks any more after {where}")  # noqa: B023
 
 
