@@ -15,6 +15,7 @@ import pytest
 import locknut
 from locknut import aio
 from locknut.core.values import Event
+from locknut.runtimes import cpython
 
 PATIENCE = 20.0
 
@@ -55,6 +56,33 @@ def test_a_slow_listener_keeps_no_lease_from_being_renewed() -> None:
         assert kept.held
         assert slow.thread != "locknut-keeper"
         slow.go_on.set()
+
+
+def test_no_thread_to_be_had_for_callbacks_costs_no_other_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The keeper goes on, and what is to be told is told when there is a thread again."""
+
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    told: list[str] = []
+    with locknut.connect("memory:") as locks:
+        kept = locks.lock("kept", ttl=1).acquire()
+        assert kept is not None
+        began_at = kept._hold.anchor
+        _eventually(lambda: kept._hold.anchor > began_at)  # so the keeper runs
+        with monkeypatch.context() as patch:
+            patch.setattr(cpython.UnawaitedThread, "start", refuse)
+            short = locks.lock("short", ttl=0.3, auto_renew=False).acquire()
+            assert short is not None
+            short.on_lost(lambda lease: told.append(lease.name))
+            _eventually(lambda: short._ended is locknut.State.LOST)
+            renewed_at = kept._hold.anchor
+            _eventually(lambda: kept._hold.anchor > renewed_at + 1)
+        assert kept.held
+        emitted(locks._client)
+    assert told == ["short"]
 
 
 def test_events_are_told_in_order() -> None:

@@ -1,47 +1,46 @@
-"""ARCHITECTURE.md is one screen, and what it names is there."""
+"""ARCHITECTURE.md is one screen, and what it names is there; the core's docstring is its map."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from tests.contracts.sources import PACKAGE, ROOT
 
 PAGE = ROOT / "ARCHITECTURE.md"
-SCREEN = 60
-"""Lines."""
-_NAME = re.compile(r"\b\w+\.py\b")
+SCREEN = 50, 120
+"""Lines, and characters of a line."""
 
 
-def tree(text: str) -> Iterator[Path]:
-    """The files and folders of the block at the top, where they stand in the package."""
-    folder = PACKAGE
-    for line in text.split("```")[1].splitlines()[2:]:
-        begins = re.match(r"  (\w+)/ ", line)
-        if begins:
-            folder = PACKAGE / begins.group(1)
-            yield folder
-        elif not line.startswith("    "):
-            folder = PACKAGE
-        yield from (folder / name for name in _NAME.findall(line))
+def tree(text: str) -> Iterator[str]:
+    """The files and folders of the block at the top, as they stand in it."""
+    for line in text.split("```")[1].splitlines():
+        yield from re.findall(r"\b(?:\w+\.py\b|\w+/)", line.removeprefix("src/locknut/"))
+
+
+def mapped(docstring: str) -> set[str]:
+    """The modules that the lines of a map name."""
+    lines = re.findall(r"^[A-Z][^:.]*:  +(.+)$", docstring, re.MULTILINE)
+    return {name for line in lines for name in line.split(", ")}
 
 
 def test_it_is_one_screen() -> None:
-    assert len(PAGE.read_text().splitlines()) <= SCREEN
+    lines = PAGE.read_text().splitlines()
+    assert len(lines) <= SCREEN[0]
+    assert not [line for line in lines if len(line) > SCREEN[1]]
 
 
-def test_every_file_of_its_tree_exists() -> None:
-    assert not [path for path in tree(PAGE.read_text()) if not path.exists()]
+def test_its_tree_is_that_of_the_package() -> None:
+    named = set(tree(PAGE.read_text()))
+    assert not [name for name in named if not (PACKAGE / name).exists()]
+    folders = {f"{path.name}/" for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    files = {path.name for path in PACKAGE.glob("*.py") if not path.name.startswith("__")}
+    assert not (folders | files) - named
 
 
-def test_every_file_of_the_core_and_of_the_faces_is_in_its_tree() -> None:
-    folders = [PACKAGE, *(PACKAGE / each for each in ("faces", "blocking", "aio", "core"))]
-    files = [path for folder in folders for path in folder.glob("*.py")]
-    missing = {path for path in files if not path.name.startswith("__")} - set(
-        tree(PAGE.read_text())
-    )
-    assert not missing
+def test_the_core_maps_its_files() -> None:
+    files = {path.stem for path in (PACKAGE / "core").glob("*.py")} - {"__init__"}
+    assert mapped((PACKAGE / "core" / "__init__.py").read_text()) == files
 
 
 def test_every_path_in_its_text_exists() -> None:
@@ -52,8 +51,6 @@ def test_every_path_in_its_text_exists() -> None:
 
 
 def test_a_file_that_is_gone_is_noticed() -> None:
-    (folder, file, top) = tree("```\nsrc/locknut/\n  core/ pure\n    nowhere.py\n  errors.py\n```")
-    assert (folder, file, top) == (
-        *(PACKAGE / "core", PACKAGE / "core" / "nowhere.py", PACKAGE / "errors.py"),
-    )
-    assert not file.exists()
+    block = "```\nsrc/locknut/\n  core/<x>/  pure (nowhere/)\n  errors.py  not.here\n```"
+    assert list(tree(block)) == ["core/", "nowhere/", "errors.py"]
+    assert mapped("Title.\n\nState:   client, callers\nNo map: of this\n") == {"client", "callers"}

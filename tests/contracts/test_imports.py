@@ -31,7 +31,7 @@ ENGINES = (
     "testing",
 )
 
-MOST = {"import": 62, "run": 114}
+MOST = {"import": 63, "run": 115}
 """Modules of ours. Each costs some 0.3 ms to import, so `locknut run` stays below 0.1 s."""
 
 IMPORT = "import locknut"

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from email.message import Message
 from email.parser import Parser
 from pathlib import Path
 
 import pytest
 
+import locknut
 from tests.contracts.sources import PACKAGE, ROOT, simulation
 from tests.contracts.test_extras import NO_ENGINE
 
@@ -75,10 +77,18 @@ def test_the_source_archive_has_the_simulator_and_its_tests(tmp_path: Path) -> N
     assert {"Makefile", "pyproject.toml", "tests/core/test_simulator.py"} < names
 
 
-def test_it_depends_on_nothing_unless_an_extra_is_asked_for(wheel: Path) -> None:
+def metadata_of(wheel: Path) -> Message:
     archive = zipfile.ZipFile(wheel)
     (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-    metadata = Parser().parsestr(archive.read(name).decode())
+    return Parser().parsestr(archive.read(name).decode())
+
+
+def test_there_is_one_version_number(wheel: Path) -> None:
+    assert metadata_of(wheel)["Version"] == locknut.__version__
+
+
+def test_it_depends_on_nothing_unless_an_extra_is_asked_for(wheel: Path) -> None:
+    metadata = metadata_of(wheel)
     needed = metadata.get_all("Requires-Dist") or []
     assert not [line for line in needed if "extra ==" not in line]
     extras = set(metadata.get_all("Provides-Extra") or [])

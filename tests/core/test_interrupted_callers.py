@@ -17,11 +17,13 @@ import pytest
 
 import locknut
 from locknut.backends.memory import MemoryEngine
+from locknut.backends.memory.backend import MemoryBackend
 from locknut.backends.memory.store import Store
-from locknut.core import acquiring, detaching, inspecting, releasing, renewing
+from locknut.core import acquiring, detaching, naming_holder, releasing, renewing
 from locknut.core.client import Client
 from locknut.core.holding import NEW, Hold
 from locknut.core.runtime_port import NEVER
+from locknut.core.values import Answer, Claim, Granted
 from locknut.runtimes.threads import run
 from tests.api import crowd
 from tests.core import thread_shots
@@ -155,6 +157,30 @@ def test_a_caller_that_did_not_come_into_the_line_does_not_end_it() -> None:
         assert not line.waiters, where
 
 
+def test_a_grant_that_came_too_late_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else would end it, where no ttl does."""
+    late: list[bool] = []
+    attempt = MemoryBackend.attempt
+
+    async def first_too_late(backend: MemoryBackend, claim: Claim, patience: float) -> Answer:
+        answer = await attempt(backend, claim, patience)
+        if late and isinstance(answer, Granted):
+            late.clear()
+            return answer._replace(until=0.0)
+        return answer
+
+    monkeypatch.setattr(MemoryBackend, "attempt", first_too_late)
+
+    def act(locks: locknut.Locks) -> Callable[[], object]:
+        late[:] = [True]
+        return lambda: locks.lock("x").acquire(timeout=PATIENCE)
+
+    for locks, lease, where in interrupted(acquiring._win, act):
+        if lease is not None:
+            lease.release()
+        until(lambda: not locks.info("x").locked, f"nobody has it, nor gives it back: {where}")  # noqa: B023
+
+
 def test_a_read_that_was_not_made_leaves_the_write_alone() -> None:
     leases: list[locknut.Lease | None] = []
 
@@ -220,10 +246,10 @@ def test_a_question_that_nobody_asks_any_more_is_asked_by_another() -> None:
 
     def act(locks: locknut.Locks) -> Callable[[], object]:
         held(locks, "x")
-        return lambda: run(inspecting.holder(locks._client, "x"))
+        return lambda: run(naming_holder.holder(locks._client, "x"))
 
-    for locks, _, where in interrupted(inspecting.holder, act):
-        ask = partial(inspecting.holder, locks._client, "x")
+    for locks, _, where in interrupted(naming_holder.holder, act):
+        ask = partial(naming_holder.holder, locks._client, "x")
         until(lambda: run(ask()), f"nobody asks any more after {where}")  # noqa: B023
 
 

@@ -222,6 +222,38 @@ def test_a_loss_is_told_by_a_keeper_that_cannot_renew() -> None:
     assert 0 <= late <= pacing.RETRY_MOST
 
 
+class Owes(SimBackend):
+    """What it is owed ends the first keeper that asks for it."""
+
+    owed = False
+    tries = 0
+
+    @property
+    def settles_at(self) -> float:
+        return 0.0 if Owes.owed else NEVER
+
+    async def settle(self) -> None:
+        Owes.tries += 1
+        if Owes.tries == 1:
+            raise Strange
+        Owes.owed = False
+
+
+def test_what_an_engine_is_owed_is_asked_for_by_the_next_keeper() -> None:
+    """Though nothing else is to be done, so that nobody else would start one."""
+    world = World(0)
+    Owes.owed, Owes.tries = True, 0
+    customer = Customer(world.process("p"), Node(world, Network(world, CALM)), Variant(keeper=Owes))
+
+    async def owe() -> None:
+        customer.client.keeper.on_notice("", Renewal.HELD)
+
+    customer.process.spawn(owe(), "owes")
+    world.run(10)
+    customer.process.end()
+    assert Owes.tries == 2
+
+
 def test_no_connection_to_be_had_is_no_end() -> None:
     """To open one may fail, as where a process has too many open files."""
     world = World(0)

@@ -13,6 +13,7 @@ from locknut.backends.memory import MemoryEngine
 from locknut.core import renewing
 from locknut.core.holding import Hold
 from locknut.core.lock_request import LockOptions
+from locknut.core.timetable import BATCH
 from locknut.core.values import Answer, Capability, Claim, Granted, HeldUntil, Notice, Renewal
 from locknut.errors import BackendError, BackendUnavailable
 from tests.simulation.checker import Assumptions, check
@@ -156,6 +157,70 @@ def test_a_renewal_counts_from_when_it_was_sent() -> None:
     customer.process.spawn(hold(), "holder")
     world.run(TTL)
     assert anchors == sent
+
+
+SLOW = 2.5
+
+
+class SlowRenewals(SimBackend):
+    """Each renewal takes its time, however many holds it is for."""
+
+    released: ClassVar[list[float]] = []
+
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Notice]:
+        await SimSignal(self.process).wait(self.process.now() + SLOW)
+        return await super().renew(claims)
+
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
+        self.released.append(self.process.now())
+        return await super().release(claim, outcome_unknown=outcome_unknown)
+
+
+def test_an_engine_that_answers_every_renewal_late_costs_no_hold() -> None:
+    """The next renewal counts from the sending of this one, and not from its answer."""
+    ttl = 7.0
+    world = World(0)
+    node = Node(world, Network(world, CALM))
+    customer = Customer(world.process("p"), node, Variant(keeper=SlowRenewals))
+    held: list[bool] = []
+
+    async def hold() -> None:
+        lease = await customer.acquire("name", LockOptions(ttl), 1.0)
+        assert lease is not None
+        await customer.sleep(5 * ttl)
+        held.append(lease.held)
+
+    customer.process.spawn(hold(), "holder")
+    world.run(5 * ttl + 1)
+    customer.process.end()
+    assert held == [True]
+
+
+def test_a_keeper_that_always_renews_cleans_up_as_well() -> None:
+    """With so many holds that the first of them are due again when the last ones were renewed."""
+    ttl, batches = 12.0, 3
+    round_of_all = batches * SLOW
+    assert ttl / 3 < round_of_all - SLOW < round_of_all < ttl
+    world = World(0)
+    node = Node(world, Network(world, CALM))
+    customer = Customer(world.process("p"), node, Variant(keeper=SlowRenewals))
+    SlowRenewals.released.clear()
+    owed: list[float] = []
+
+    async def hold() -> None:
+        names = [f"name-{n}" for n in range((batches - 1) * BATCH + 1)]
+        leases = [await customer.acquire(name, LockOptions(ttl), 1.0) for name in names]
+        await customer.sleep(ttl)
+        owed.append(customer.process.now())
+        customer.client.keeper.undo(Claim("sim:other", "1" * 32, 600.0), outcome_unknown=False)
+        await customer.sleep(3 * ttl)
+        assert all(lease is not None and lease.held for lease in leases)
+
+    customer.process.spawn(hold(), "holder")
+    world.run(5 * ttl)
+    customer.process.end()
+    (released,) = SlowRenewals.released[:1]
+    assert released - owed[0] <= 2 * round_of_all
 
 
 def test_a_renewal_without_an_answer_is_none() -> None:

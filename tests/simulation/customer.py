@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import acquiring, acquiring_all, detaching, inspecting, releasing, renewing
+from locknut.core import (
+    acquiring,
+    acquiring_all,
+    breaking,
+    detaching,
+    inspecting,
+    releasing,
+    renewing,
+)
 from locknut.core.lock_request import LockOptions, LockRequest
 from locknut.core.values import Event as CoreEvent
 from locknut.core.values import State
@@ -193,7 +201,7 @@ class Customer:
     async def force(self, name: str) -> None:
         """As an operator would: break whatever holds the name."""
         with suppress(LocknutError):
-            await inspecting.force_release(self.client, name, None, "stuck")
+            await breaking.force_release(self.client, name, None, "stuck")
 
     async def look(self, name: str) -> None:
         """As `locks.info` of a face: whoever looks may settle what is due."""

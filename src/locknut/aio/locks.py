@@ -91,8 +91,10 @@ class Locks(
         with `history=N`, in any process.
         """
         belonging.here(self._client)
+        from locknut.core import reading_history  # few programs look back
+
         back = None if since is None else validation.seconds(since, "since")
-        return await inspecting.history(self._client, pattern, back)
+        return await reading_history.history(self._client, pattern, back)
 
     async def force_release(self, name: str, fence: int | None = None, *, reason: str = "") -> bool:
         """Break a hold; with `fence`, only that one. Return False if nobody held the lock.
@@ -100,7 +102,9 @@ class Locks(
         `reason` goes into the event and the log; the holder sees it too, with our label.
         """
         belonging.here(self._client)
-        return await inspecting.force_release(self._client, validation.name(name), fence, reason)
+        from locknut.core import breaking  # few programs break locks
+
+        return await breaking.force_release(self._client, validation.name(name), fence, reason)
 
     async def ping(self, timeout: validation.Duration = 5.0) -> Ping:
         """Check that the engine works: take a lock and release it within `timeout`.

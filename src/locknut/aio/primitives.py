@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from locknut.aio import belonging
 from locknut.aio.belonging import Entered, pop_entered
 from locknut.aio.lease import Lease, Scope
-from locknut.core import forking, inspecting, validation
+from locknut.core import forking, inspecting, naming_holder, validation
 from locknut.core.acquiring import acquire
 from locknut.core.callers import nobody
 from locknut.core.losing import on_lost
@@ -135,7 +135,7 @@ class Lock(LockBase):
         if lease is None:
             lease = belonging.left_behind(self._here(), self._request, self._kept)
         if lease is None:
-            raise await inspecting.not_held(self._client, self.name, self._request.options.mode)
+            raise await naming_holder.not_held(self._client, self.name, self._request.options.mode)
         rest = begin_release(lease._client, lease)
         if rest is not None:
             await rest
@@ -190,7 +190,7 @@ class Lock(LockBase):
             raise_loss(lost, error, ours=ours)
 
     async def _timed_out(self) -> AcquireTimeout:
-        info = await inspecting.holder(self._client, self.name)
+        info = await naming_holder.holder(self._client, self.name)
         return timed_out(self._client, self._request, self._timeout, info)
 
 

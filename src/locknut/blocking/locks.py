@@ -82,15 +82,19 @@ class Locks(
         `since` is how far back to look. What is there was written by each Locks that was connected
         with `history=N`, in any process.
         """
+        from locknut.core import reading_history  # few programs look back
+
         back = None if since is None else validation.seconds(since, "since")
-        return run(inspecting.history(self._client, pattern, back))
+        return run(reading_history.history(self._client, pattern, back))
 
     def force_release(self, name: str, fence: int | None = None, *, reason: str = "") -> bool:
         """Break a hold; with `fence`, only that one. Return False if nobody held the lock.
 
         `reason` goes into the event and the log; the holder sees it too, with our label.
         """
-        return run(inspecting.force_release(self._client, validation.name(name), fence, reason))
+        from locknut.core import breaking  # few programs break locks
+
+        return run(breaking.force_release(self._client, validation.name(name), fence, reason))
 
     def ping(self, timeout: validation.Duration = 5.0) -> Ping:
         """Check that the engine works: take a lock and release it within `timeout`.

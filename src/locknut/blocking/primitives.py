@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.blocking.lease import Lease, exchanged, on_interrupt, pop_entered, restore_entered
 from locknut.blocking.tasks import note_task, refuse_other_task, running_task
-from locknut.core import inspecting, validation
+from locknut.core import inspecting, naming_holder, validation
 from locknut.core.acquiring import acquire
 from locknut.core.forking import here
 from locknut.core.releasing import begin_release, release_again
 from locknut.core.validation import FOREVER
 from locknut.core.values import LockInfo
-from locknut.errors import AcquireTimeout, LeaseLost, LocknutError
+from locknut.errors import AcquireTimeout, LeaseLost, LocknutError, NotHeld
 from locknut.faces import misuse
 from locknut.faces.lock_base import LockBase, RWLockBase, SemaphoreBase, raise_loss, returning
 from locknut.faces.misuse import by_halves, for_with
@@ -91,7 +91,7 @@ class Lock(LockBase):
         try:
             lease = self._find(self._client.runtime.caller())
             if lease is None:
-                raise run(inspecting.not_held(self._client, self.name, self._request.options.mode))
+                raise self._not_held()
             count = lease._count
             run_void(begin_release(lease._client, lease))
         except BaseException as error:
@@ -106,8 +106,12 @@ class Lock(LockBase):
     def _current(self) -> Lease:
         lease: Lease | None = self._find(self._client.runtime.caller())
         if lease is None:
-            raise run(inspecting.not_held(self._client, self.name, self._request.options.mode))
+            raise self._not_held()
         return lease
+
+    def _not_held(self) -> NotHeld:
+        mode = self._request.options.mode
+        return run(naming_holder.not_held(self._client, self.name, mode))
 
     # What `threading.Condition` asks of a re-entrant lock.
 
@@ -177,7 +181,7 @@ class Lock(LockBase):
         run(release_again(lease._client, lease, count))
 
     def _timed_out(self) -> AcquireTimeout:
-        info = run(inspecting.holder(self._client, self.name))
+        info = run(naming_holder.holder(self._client, self.name))
         return timed_out(self._client, self._request, self._timeout, info)
 
 

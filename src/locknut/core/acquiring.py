@@ -6,7 +6,6 @@ as much as had been done.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from locknut.core import forking, losing, pacing
@@ -17,7 +16,7 @@ from locknut.core.holding import Hold, LeaseCore
 from locknut.core.outcome_events import emit_failed, emit_timed_out, emit_waiting
 from locknut.core.queueing import Line
 from locknut.core.releasing import release_quietly
-from locknut.core.values import Answer, Granted, Mode
+from locknut.core.values import Answer, Claim, Granted, Mode
 from locknut.errors import BackendUnavailable, DeadlockDetected, LocknutError
 
 if TYPE_CHECKING:
@@ -237,14 +236,25 @@ async def _win(
         if runtime.now() < hold.valid_until:
             state.hold = hold
             return hold
-        outcome_unknown, state.claim, state.unanswered = state.outcome_unknown, None, 0
-        with suppress(BackendUnavailable):
-            work = withdraw(client, claim, outcome_unknown=outcome_unknown)
-            await runtime.finish(work, state.limit, state)
+        await _withdraw_late(client, claim, state)
         if runtime.now() >= state.until:
             break
         answer, sent = await _ask(client, request, state)
     return None
+
+
+async def _withdraw_late(client: Client, claim: Claim, state: AcquireState) -> None:
+    """Give a grant back that came too late. The next one gets a claim of its own."""
+    outcome_unknown = state.outcome_unknown
+    try:
+        state.claim, state.unanswered = None, 0  # nobody may inherit it, nor withdraw it instead
+        work = withdraw(client, claim, outcome_unknown=outcome_unknown)
+        await client.runtime.finish(work, state.limit, state)
+    except BackendUnavailable:
+        pass  # the caller left it behind, or the keeper has it
+    except BaseException:
+        client.keeper.undo(claim, outcome_unknown=True)
+        raise
 
 
 async def _ask(client: Client, request: LockRequest, state: AcquireState) -> tuple[Answer, float]:

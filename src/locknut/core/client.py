@@ -1,8 +1,8 @@
 """What one Locks knows: its engine, its lines, its holds, and the keeper that looks after them.
 
-The verbs are in `acquiring`, `releasing`, `renewing`, `losing`, `detaching`, `inspecting` and
-`closing`. They change this state under `guard`, which is never held over a command or a wait: what
-a step decides under the guard it carries out after.
+The verbs are in `acquiring`, `releasing`, `renewing`, `losing`, `detaching`, `inspecting`,
+`breaking` and `closing`. They change this state under `guard`, which is never held over a command
+or a wait: what a step decides under the guard it carries out after.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from locknut.core.callers import Caller
     from locknut.core.closing import Closing
     from locknut.core.holding import LeaseCore
-    from locknut.core.inspecting import Question
     from locknut.core.lock_request import LockOptions
+    from locknut.core.naming_holder import HolderQuestion
     from locknut.core.ports import Backend, EventSink, Runtime, Signal
     from locknut.core.queueing import Line, Waiter
     from locknut.core.recording import Recorder
@@ -120,7 +120,7 @@ class Client:
         """What callers sleep on, so that closing can wake them."""
         self.looked: tuple[float, frozenset[str], WaitGraph] | None = None
         """What a caller that looked for deadlocks saw last, when, and in which places."""
-        self.questions: dict[str, Question] = {}
+        self.questions: dict[str, HolderQuestion] = {}
         """The questions who holds a key that are being asked now, by key."""
         self._not_emitted: deque[Event] = deque()
         """Events that are emitted aside, including the one that is being emitted now."""

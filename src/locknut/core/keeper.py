@@ -156,7 +156,8 @@ class Keeper(KeeperThread):
         self.schedule.disturbed = True
         self.schedule.timetable.asleep_until = NEVER  # from now on every new hold rings
         queues = self.client.holds, self.errands, self._abandoned, self._notices, self.undoing
-        return any(queues)
+        owes = self._backend is not None and self._backend.settles_at != NEVER
+        return owes or any(queues)
 
     async def _rest(self, backend: Backend) -> bool:
         """Sleep until something is due or somebody rings; False to end for want of work."""
@@ -186,7 +187,8 @@ class Keeper(KeeperThread):
         client, runtime, everybody = self.client, self.runtime, self.schedule.pop_beat()
         for start in range(0, len(everybody), BATCH):
             await renewing.renew_all(client, runtime, everybody[start : start + BATCH], backend)
-        while due := self.schedule.pop_due():
+        now = runtime.now()  # those that become due meanwhile have their turn after the other work
+        while due := self.schedule.pop_due(now):
             await renewing.renew_all(client, runtime, self._renewable(due), backend)
 
     def _renewable(self, due: list[Hold]) -> list[Hold]:

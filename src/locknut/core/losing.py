@@ -7,17 +7,20 @@ so that they never delay the keeper.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from locknut.core import notes
-from locknut.core.values import State
+from locknut.core import notes, pacing
+from locknut.core.values import Broken, State
+from locknut.errors import LocknutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from locknut.core.client import Client
     from locknut.core.holding import Hold, LeaseCore
+    from locknut.core.values import Claim
 
 
 def expire_if_due(client: Client, hold: Hold) -> bool:
@@ -137,3 +140,14 @@ def broken(note: str) -> str:
     """The reason of a loss by force, with the note of the breaker."""
     note = notes.read(note)
     return f"broken: {note}" if note else "broken"
+
+
+async def why_broken(client: Client, claim: Claim) -> str:
+    """Why a hold is gone that its release did not find; empty if that is not known at once."""
+    if not client.backend.passes_notes:
+        return ""
+    with suppress(LocknutError):
+        until = client.runtime.now() + pacing.MOMENT
+        (answer,) = await client.runtime.finish(client.backend.renew([claim]), until)
+        return broken(answer.note) if isinstance(answer, Broken) else ""
+    return ""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from locknut.core import inspecting, losing, pacing, validation
+from locknut.core import losing, pacing, validation
 from locknut.core.callers import nobody
 from locknut.core.outcome_events import emit_lost, emit_released
 from locknut.core.queueing import may_pass_on
@@ -238,7 +238,7 @@ async def finish_releases(client: Client, leases: Sequence[LeaseCore]) -> None:
 
 async def _gone(client: Client, hold: Hold, lease: LeaseCore | None) -> LeaseLost:
     pass_on_turn_of(client, hold)  # local waiters do not wait for what follows
-    why = await inspecting.why_broken(client, hold.claim)
+    why = await losing.why_broken(client, hold.claim)
     if lease is not None:
         emit_lost(client, lease, why)
     known = f" ({why})" if why else ""

@@ -136,7 +136,9 @@ class Schedule:
             retry = now + pacing.backoff(hold.failures, self.client.runtime.random())
             return self.timetable.add_once(hold, min(retry, hold.ends_at()))
         if now + every < hold.hold_until and every != NEVER:
-            return self._plan_renewal(hold, now, every)
+            # From its sending, as its validity is: a slow answer does not make the next one late.
+            start = max(hold.anchor, now + pacing.RETRY_FIRST - every)
+            return self._plan_renewal(hold, start, every)
         end = hold.ends_at()
         return end != NEVER and self.timetable.add_once(hold, end)
 
@@ -155,11 +157,11 @@ class Schedule:
             if not hold.ending:
                 self.timetable.add_once(hold, hold.ends_at())
 
-    def pop_due(self) -> list[Hold]:
-        """Take out those that are to be looked at now: one batch, at the most."""
+    def pop_due(self, now: float) -> list[Hold]:
+        """Take out those that are to be looked at by then: one batch, at the most."""
         with self.client.guard:
             self.take_in()
-            return self.timetable.pop_due(self.client.runtime.now())
+            return self.timetable.pop_due(now)
 
     def beat(self) -> None:
         """Begin to look at all holds, every heartbeat: short ones are over by then."""

@@ -145,7 +145,9 @@ class Aside:
             cpython.UnawaitedThread(
                 target=self._work, args=(worker,), name="locknut-callbacks", daemon=True
             ).start()
-        except BaseException:  # no thread to be had, or interrupted: the next call tries again
+        except RuntimeError:  # no thread to be had: the next call tries again
+            self._end(worker)  # not raised: this may be the keeper, which has more to look after
+        except BaseException:  # interrupted
             self._end(worker)
             raise
 

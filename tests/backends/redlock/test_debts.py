@@ -5,13 +5,19 @@ also by a client that has nothing more to ask.
 from __future__ import annotations
 
 import secrets
+from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from locknut.backends.redlock.nodes import Node
+from locknut.backends.redlock.debts import RepayingBackend
+from locknut.backends.redlock.nodes import Node, NodeSet
+from locknut.backends.redlock.recipe import Recipe
+from locknut.backends.redlock.rounds import PATIENCE
 from locknut.core.values import Claim
 from locknut.opening import Settings
+from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.testing.conformance.colours import COLOURS
 from locknut.testing.proxy import FaultProxy
 from locknut.urls import open_engine
@@ -87,6 +93,44 @@ def test_it_is_tried_now_and_then_and_only_as_long_as_there_is_a_debt() -> None:
     node.reached()
     assert len(list(node.debts())) == 2
     assert node.settles_at == float("inf")
+
+
+def test_a_debt_that_is_made_while_another_is_struck_off_wakes_the_keeper() -> None:
+    class StruckOff(deque[Any]):
+        def append(self, debt: Any) -> None:
+            self.clear()  # by another thread, which repays the one before
+            super().append(debt)
+
+    node = Node(0, cast("Endpoint", _Place()), TTL, lambda: 100.0)
+    node.owe(Claim("x", secrets.token_hex(16), ttl=TTL), 100.0)
+    rings: list[bool] = []
+    node.on_debt = lambda: rings.append(True)
+    node._debts = StruckOff(node._debts)
+    node.owe(Claim("y", secrets.token_hex(16), ttl=TTL), 100.0)
+    assert rings
+
+
+def test_repaying_takes_no_longer_than_a_command() -> None:
+    """However long a node may take by its `node_timeout`: it is the keeper that waits."""
+    node_limit = TTL / 4
+    waits: list[float] = []
+
+    class Notes(RepayingBackend):
+        async def _ask(self, questions: Any, heard: Any, until: Callable[[], float]) -> None:
+            del heard
+            assert len(questions) == 1
+            waits.append(until() - 100.0)
+
+        def _tell(self, questions: Any) -> None:
+            raise AssertionError
+
+    runtime = ThreadRuntime(lambda: 100.0)
+    nodes = NodeSet([cast("Endpoint", _Place())] * 3, TTL, runtime.now)
+    recipe = Recipe(max_ttl=TTL, durable=True, set_id="x")
+    nodes.nodes[0].owe(Claim("x", secrets.token_hex(16), ttl=TTL), 99.0)
+    nodes.nodes[0]._settles_at = 100.0
+    run(Notes(nodes, recipe, node_limit, runtime).settle())
+    assert waits == [PATIENCE]
 
 
 class _Place:

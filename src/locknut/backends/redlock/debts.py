@@ -15,7 +15,7 @@ from typing import Any, Final
 from locknut.backends.redlock import ballots
 from locknut.backends.redlock.ballots import Round
 from locknut.backends.redlock.questions import Packed, Question, Route
-from locknut.backends.redlock.rounds import RoundsBackend
+from locknut.backends.redlock.rounds import PATIENCE, RoundsBackend
 from locknut.core.values import Claim, Notice, Renewal
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.lua_scripts import Script
@@ -42,7 +42,7 @@ class RepayingBackend(RoundsBackend):
             node.settle_later()
         answers = Round([node.at for node in asked], len(self._all))
         heard = self._hears(answers, ballots.answered_by_all, plain=True, guarded=False)
-        until: Callable[[], float] = lambda: now + self.limit  # noqa: E731
+        until: Callable[[], float] = lambda: now + min(self.limit, PATIENCE)  # noqa: E731
         await self._ask([Question(node.at, _ping) for node in asked], heard, until)
 
     def repay(self, node: int, claim: Claim) -> Question:

@@ -142,7 +142,9 @@ class Node:
         if first:
             self._settles_at = self.now() + _SETTLED_AFTER
         self._debts.append((claim, asked + self._keep))
-        if first:  # not each: the keeper makes debts too, and would ring itself again and again
+        # Not each: the keeper makes debts too, and would ring itself again and again. But it may
+        # have struck off those before this one meanwhile.
+        if first or len(self._debts) == 1:
             with suppress(RuntimeError):  # from a destructor, perhaps while the interpreter ends
                 self.on_debt()
 

@@ -16,6 +16,7 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from locknut.backends.zookeeper import node_names
 from locknut.core import validation
+from locknut.drivers import server_urls
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -24,14 +25,7 @@ if TYPE_CHECKING:
 SESSION_TIMEOUT: Final = 10.0
 PORT: Final = 2181
 LAYOUTS: Final = ("curator", "kazoo")
-_TLS: Final = (
-    "ssl_ca_certs",
-    "ssl_certfile",
-    "ssl_keyfile",
-    "ssl_password",
-    "ssl_check_hostname",
-)
-_OPTIONS: Final = ("session_timeout", "layout", "acl", *_TLS)
+_OPTIONS: Final = ("session_timeout", "layout", "acl", *server_urls.TLS_OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +57,7 @@ def from_url(url: Url) -> Settings:
     if login and not (user and password):
         raise _wrong("digest authentication needs both: zookeeper://user:password@host")
     secure = url.scheme == "zookeeper+tls"
-    if not secure and any(each in url.options for each in _TLS):
+    if not secure and any(each in url.options for each in server_urls.TLS_OPTIONS):
         raise _wrong("options that begin with ssl_ need a zookeeper+tls:// URL")
     return Settings(
         hosts=tuple(_host(each) for each in hosts),
@@ -72,7 +66,7 @@ def from_url(url: Url) -> Settings:
         layout=_one_of("layout", url.options.get("layout", LAYOUTS[0]), LAYOUTS),
         login=f"{unquote(user)}:{unquote(password)}" if login else "",
         private=_private(url, bool(login)),
-        tls=_tls(url.options) if secure else None,
+        tls=server_urls.tls(url.options, "zookeeper") if secure else None,
     )
 
 
@@ -116,20 +110,6 @@ def _one_of(option: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
         raise _wrong(f"{option}={value!r}: expected {' or '.join(known)}")
     return value
-
-
-def _tls(options: dict[str, str]) -> ssl.SSLContext:
-    """Certificates are always checked, and so is the server's name, unless the URL says not to."""
-    named = options.get("ssl_check_hostname", "true")
-    try:
-        context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
-        if "ssl_certfile" in options:
-            files = options["ssl_certfile"], options.get("ssl_keyfile")
-            context.load_cert_chain(*files, password=options.get("ssl_password"))
-    except OSError as error:
-        raise _wrong(f"the files of the ssl_ options could not be read: {error}") from error
-    context.check_hostname = _one_of("ssl_check_hostname", named, ("true", "false")) == "true"
-    return context
 
 
 def _wrong(message: str) -> ConfigurationError:

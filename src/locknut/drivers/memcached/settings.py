@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from locknut.core import validation
+from locknut.drivers.server_urls import address
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def read(url: Url) -> Settings:
         )
     user, _, password = login.partition(":")
     limit = _seconds(url, "socket_timeout", COMMAND_LIMIT)
-    host, port = ("", 0) if unix else _address(hosts[0])
+    host, port = ("", 0) if unix else address(hosts[0], PORT, "memcached")
     return Settings(
         host=host,
         port=port,
@@ -70,18 +71,6 @@ def read(url: Url) -> Settings:
         username=unquote(user),
         password=unquote(password),
     )
-
-
-def _address(text: str) -> tuple[str, int]:
-    """`host`, `host:port`, `[::1]` or `[::1]:port`."""
-    host, _, rest = text.partition("]") if text.startswith("[") else ("", "", "")
-    if host:
-        host, port = host[1:], rest.removeprefix(":")
-    else:
-        host, _, port = text.partition(":")
-    if port and not (port.isdecimal() and 0 < int(port) < 65536):
-        raise _wrong(f"the port of a memcached: URL is a number below 65536, got {port!r}")
-    return validation.host(host, "memcached") or "localhost", int(port or PORT)
 
 
 def _seconds(url: Url, option: str, default: float) -> float:
