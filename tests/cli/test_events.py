@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 import locknut
 from locknut.cli import events_
-from tests.cli.harness import Shell
+from tests.cli.harness import Shell, until
 from tests.cli.test_contention import hold, let_go
 
 
@@ -74,6 +75,25 @@ def test_follow_goes_on_and_prints_each_event_once(kept: Shell) -> None:
     assert json.loads(following.line())["kind"] == "released"
     following.send(signal.SIGINT)
     assert following.process.wait(timeout=60) == 130
+
+
+def test_follow_prints_nothing_older_than_it_was_asked_for(kept: Shell) -> None:
+    assert kept.run("run", "first", "--", "true")[0] == 0
+    until(lambda: "first" in kept.run("events")[1])
+    following, heard = kept.start("events", "--follow", "--since", "1ms"), threading.Event()
+
+    def go_on() -> None:
+        while not heard.is_set():
+            kept.run("run", "later", "--", "true")
+
+    later = threading.Thread(target=go_on)
+    later.start()
+    said = following.line()
+    heard.set()
+    later.join()
+    assert '"later"' in said, "and not the first one"
+    following.send(signal.SIGINT)
+    assert '"first"' not in following.finish()[1]
 
 
 def test_an_engine_without_history_is_refused(shell: Shell) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import locknut
 from tests.cli.harness import Shell, catches, until
 from tests.cli.test_contention import hold, let_go, waiting
 
@@ -94,6 +95,18 @@ def test_break_needs_the_right_fence(shell: Shell) -> None:
     assert code == 75
     assert str(fence) in err
     let_go(holder)
+
+
+def test_a_break_that_is_refused_does_not_let_the_holder_write_to_the_terminal(
+    shell: Shell,
+) -> None:
+    nasty = "deploy\x1b]0;title\x07\nlocknut: broke it"
+    url = shell.environment["LOCKNUT_URL"]
+    with locknut.connect(url, label=nasty) as locks, locks.lock("x") as lease:
+        code, _, err = shell.run("break", "x", "--fence", str(lease.fence - 32), "--yes")
+    assert (code, err.count("\n")) == (75, 1)
+    assert err.rstrip("\n").isprintable()
+    assert "deploy\\x1b" in err
 
 
 def test_break_needs_a_fence_and_consent_where_nobody_can_be_asked(shell: Shell) -> None:

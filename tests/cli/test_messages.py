@@ -39,6 +39,12 @@ def test_control_characters_of_others_never_reach_the_terminal() -> None:
         assert all(line.isprintable() for line in text.split("\n"))
 
 
+def test_nor_do_those_of_an_error_that_quotes_them(capfd: pytest.CaptureFixture[str]) -> None:
+    messages.Messenger().error("not_broken", "held by caf\u00e9\x1b]0;title\x07\nlocknut: broke it")
+    said = capfd.readouterr().err
+    assert said == "locknut: held by caf\u00e9\\x1b]0;title\\x07\\nlocknut: broke it\n"
+
+
 def test_the_busy_line_names_holder_age_fence_ttl_and_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1000.0 + 372)
     holder = Holder(host="web-3", pid=4121, label="deploy", raw=276, since=1000.0, ttl_left=24.0)

@@ -52,6 +52,7 @@ ALLOWED = {
     "cli": (
         "locknut.core.values",  # the vocabulary that `locknut` hands on
         "locknut.core.validation",  # "1m30s" reads the same everywhere
+        "locknut.core.plain_text",  # and so does what others wrote
         "locknut.runtimes.clock",  # there is one clock
         "locknut.runtimes.cpython",  # no interrupt becomes another error in a thread's start
         "locknut.testing.trial",  # what `conformance` prints

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from itertools import chain, combinations
 
 import pytest
@@ -213,6 +214,54 @@ def test_what_was_not_there_twice_is_no_deadlock() -> None:
     moved = graph(A_B[0], lock("b", [one("2", raw=21)], [one("1")]))
     assert moved.deadlocks
     assert not lookout.confirmed(first, moved).deadlocks, "another hold: somebody went on"
+
+
+class Name(str):
+    """Counts how often somebody is looked up: in every set and dictionary that is."""
+
+    looked_up = 0
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        Name.looked_up += 1
+        return super().__hash__()
+
+
+def semaphore_of(size: int) -> list[LockInfo]:
+    everybody = [one(Name(each), P, each) for each in range(2 * size)]
+    return [lock("s", everybody[:size], everybody[size:], size)]
+
+
+def readers_and_writers(size: int) -> list[LockInfo]:
+    everybody = [one(Name(each), S if each < size else X, each) for each in range(2 * size)]
+    return [lock("s", everybody[:size], everybody[size:])]
+
+
+def chain_of(size: int) -> list[LockInfo]:
+    return [lock(f"l{at}", [one(Name(at), raw=at)], [one(Name(at + 1))]) for at in range(2 * size)]
+
+
+def with_a_deadlock(size: int) -> list[LockInfo]:
+    return [*A_B, *semaphore_of(size), *chain_of(size)]
+
+
+@pytest.mark.parametrize(
+    "crowd",
+    [semaphore_of, readers_and_writers, chain_of, with_a_deadlock],
+    ids=lambda f: f.__name__,
+)
+def test_a_crowd_costs_no_more_than_it_is_large(crowd: Callable[[int], list[LockInfo]]) -> None:
+    """A dashboard works it out with every listing, and so do waiters that may have to give way."""
+    costs = []
+    for size in (100, 400):
+        infos = crowd(size)
+        Name.looked_up = 0
+        found = graph(*infos)
+        costs.append(Name.looked_up)
+        assert len(found.waits) >= size
+        blockers = {id(each.blockers): len(each.blockers) for each in found.waits}
+        assert sum(blockers.values()) <= 5 * size
+    assert 0 < costs[1] <= 5 * costs[0]
 
 
 # Random graphs.

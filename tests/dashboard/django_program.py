@@ -57,6 +57,11 @@ def main() -> None:
         urlpatterns.append(path("ops/locks/", include(in_django.patterns(dashboard, staff_only))))
         lease = locks.lock("x").acquire()
         dashboard.places.all["memory"].look()
+        worker = Dashboard(locks, allow_break=True, refresh=0.05)  # as another process has one
+        assert worker.access.stamp("x") != dashboard.access.stamp("x")
+        in_django.patterns(worker, staff_only)
+        assert worker.access.stamp("x") == dashboard.access.stamp("x")
+        worker.close()
         visit(Client(enforce_csrf_checks=True), lease)
         assert not locks.info("x").holders
         dashboard.close()

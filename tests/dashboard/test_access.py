@@ -214,6 +214,13 @@ def test_other_machines_need_a_passphrase(host: str) -> None:
     assert not access.knows_host("evil.example")
 
 
+@pytest.mark.parametrize("host", ["2001:db8::7", "[2001:db8::7]", "2001:DB8:0:0::7"])
+def test_an_address_is_known_as_a_browser_writes_it(host: str) -> None:
+    access, _ = access_for(Listening(host, 8437, passphrase=PASSPHRASE))
+    assert access.knows_host("[2001:db8::7]:8437")
+    assert not access.knows_host("[2001:db8::8]:8437")
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.0.0.5"])
 def test_on_this_machine_alone_looking_is_free_and_breaking_is_not(host: str) -> None:
     """Other users of this machine get there as well."""

@@ -86,6 +86,25 @@ def test_the_user_who_breaks_a_lock_is_named(dashboard: Dashboard, locks: locknu
     assert "hangs (ann, in the dashboard)" in client.get("/events").text
 
 
+@pytest.mark.parametrize(("secret", "status"), [("of all workers", 200), (None, 403)])
+def test_a_form_may_come_back_to_another_worker(
+    locks: locknut.Locks, secret: str | None, status: int
+) -> None:
+    lease = held(locks, "x")
+    workers = [Dashboard(locks, allow_break=True, secret=secret) for _ in range(2)]
+    for each in workers:
+        each.places.all["memory"].look()
+    client, other = map(Visitor, workers)
+    page = client.get(f"/break?at=memory&name=x&fence={lease.fence}").text
+    other.cookies.update(client.cookies)
+    form = {"at": "memory", "name": "x", "fence": str(lease.fence), "stamp": stamp_in(page)}
+    answer = other.post("/break", data=form | {"typed": "x", "reason": "hangs"})
+    assert answer.status_code == status
+    assert bool(locks.info("x").holders) == (status == 403)
+    for each in workers:
+        each.close()
+
+
 @pytest.mark.slow
 def test_a_django_site_has_it_behind_its_own_login() -> None:
     pytest.importorskip("django")

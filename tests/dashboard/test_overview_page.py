@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
+from starlette.datastructures import QueryParams
 
 import locknut
 from locknut.core import recording
+from locknut.dashboard import Dashboard, overview_page
 from locknut.dashboard.access import Access
 from locknut.observer.place_observer import PlaceObserver
 from locknut.observer.sightings import Ending, Span
@@ -114,6 +117,35 @@ def test_the_first_page_says_where_a_break_would_not_be_seen(
     with locknut.connect(locks.place, history=100) as other:
         held(other, "report").release()
     assert told not in text_of(visit().get("/").text)
+
+
+def test_an_engine_that_was_never_heard_of_is_not_called_well(locks: locknut.Locks) -> None:
+    with closing(Dashboard(locks)) as dashboard:  # which nothing has asked yet
+        figures = overview_page.shown(dashboard.places, QueryParams())
+        assert figures["figures"].answering == 0
+        assert figures["unasked"] == [locks.place]
+        page = dashboard._renderer._environment.get_template("overview.html")
+        said = text_of(page.render(figures | {"several": False, "base": "", "at": ""}))
+        assert "Nothing needs attention" not in said
+        assert f"{locks.place} was asked for the first time and has not answered yet" in said
+
+
+def test_more_bad_endings_than_are_remembered_are_the_least_that_it_can_be(visit: Visit) -> None:
+    client = visit()
+    observer = only(client)
+    assert "Ended badly, 24 h 0" in text_of(client.get("/").text)
+    now = observer.now()
+    most = observer.bad_endings.maxlen
+    assert most is not None
+    for number in range(most):
+        observer.bad_endings.append(
+            Span("report", locknut.Holder(raw=number), now - 9, now, Ending.EXPIRED)
+        )
+    assert f"Ended badly, 24 h ≥ {most}" in text_of(client.get("/").text)
+    assert client.get("/overview.json").json()["ended_badly_at_least"] is True
+    old = now - 25 * 3600
+    observer.bad_endings[0] = Span("report", locknut.Holder(), old, old, Ending.EXPIRED)
+    assert f"Ended badly, 24 h {most - 1}" in text_of(client.get("/").text)
 
 
 def test_the_first_page_as_json(

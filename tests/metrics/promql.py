@@ -15,7 +15,7 @@ AGGREGATIONS = {"sum", "min", "max"}
 OPERATORS = {"/", "*", "+", "-", ">", "<", ">=", "<=", "==", "!=", "unless", "and", "or"}
 _PIECE = re.compile(
     r"""\s*(?:(?P<range>\[(?:\d+[smhd]|\$__rate_interval)\])"""
-    r"""|(?P<text>"[^"]*")|(?P<number>\d+(?:\.\d+)?)|(?P<name>[a-zA-Z_:][\w:]*)"""
+    r"""|(?P<text>"[^"]*")|(?P<duration>\d+[smhd]\b)|(?P<number>\d+(?:\.\d+)?)|(?P<name>[a-zA-Z_:][\w:]*)"""
     r"""|(?P<mark>=~|!~|!=|==|>=|<=|[=<>(){},/*+-]))"""
 )
 
@@ -25,7 +25,10 @@ class Selector(NamedTuple):
 
     metric: str
     labels: tuple[str, ...]
-    ranged: bool
+    ranged: str = ""
+    """How far it looks back from there, as `1h`; empty: it does not."""
+    offset: str = ""
+    """How long ago it looks."""
 
 
 class Expression:
@@ -112,9 +115,16 @@ class Expression:
             self._take("}")
         if (self._kind() == "range") is not ranged:
             raise ValueError(f"{metric}: a range is {'missing' if ranged else 'too much'}")
-        if ranged:
-            self._take()
-        self.selectors.append(Selector(metric, tuple(labels), ranged))
+        length = self._take().strip("[]") if ranged else ""
+        self.selectors.append(Selector(metric, tuple(labels), length, self._offset()))
+
+    def _offset(self) -> str:
+        if self._next() != "offset":
+            return ""
+        self._take("offset")
+        if self._kind() != "duration":
+            raise ValueError(f"{self._next()!r} is not a duration")
+        return self._take()
 
     def _list(self) -> list[str]:
         self._take("(")

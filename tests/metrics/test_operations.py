@@ -51,13 +51,26 @@ def expressions() -> Iterator[tuple[str, str]]:
 def test_an_expression_asks_for_what_exists(where: str, text: str) -> None:
     found = Expression(text)
     assert found.selectors
-    for metric, labels, ranged in found.selectors:
+    for metric, labels, ranged, _offset in found.selectors:
         assert metric in KNOWN, f"{where}: there is no {metric}"
         known = {*KNOWN[metric].labels, *SCRAPED}
         assert {*labels} <= known, f"{where}: {metric} has no such label"
         assert {*found.grouped} <= known, f"{where}: {metric} cannot be summed by that"
         assert ranged or KNOWN[metric].kind == "gauge", f"{where}: a counter without a rate"
     assert ("le" in found.grouped) is ("histogram_quantile" in text)
+
+
+def test_a_rule_about_an_hour_wants_a_whole_hour() -> None:
+    """The least of a gauge that is there for a minute is the least of that minute."""
+    ranges = []
+    for rule in rules():
+        if "min_over_time(" not in rule["expr"]:
+            continue
+        found = Expression(rule["expr"]).selectors
+        least = next(each for each in found if KNOWN[each.metric].kind == "gauge" and each.ranged)
+        assert least._replace(ranged="", offset=least.ranged) in found, rule["alert"]
+        ranges.append(least.ranged)
+    assert ranges == ["1h"]
 
 
 def test_legends_and_variables_name_labels_that_exist() -> None:
@@ -129,6 +142,8 @@ def test_the_page_lists_just_the_metrics_there_are() -> None:
         "locknut_held > ",
         "locknut_held)",
         "rate(locknut_held[5 minutes])",
+        "locknut_held offset 5",
+        "locknut_held 1h",
     ],
 )
 def test_what_is_not_promql_is_refused(wrong: str) -> None:

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 import locknut
 from locknut import aio, metrics, opening
-from locknut.metrics.catalogue import METRICS
+from locknut.metrics.catalogue import METRICS, REASONS
 from tests.metrics.scrape import samples, value
 from tests.servers.processes import until
 
@@ -126,6 +126,28 @@ def test_a_loss_has_its_reason(
     until(lambda: value(registry, "locknut_lost_total", **X, reason="broken") == 1, "a loss")
     assert value(registry, "locknut_held", **X) == 0
     assert "note" not in generate_latest(registry).decode()
+
+
+def test_the_first_loss_is_an_increase(locks: locknut.Locks, registry: CollectorRegistry) -> None:
+    """A counter that begins at 1 has not grown, and no alert rule would hear of it."""
+
+    def counters() -> dict[str | None, float]:
+        page = samples(generate_latest(registry).decode())
+        return {
+            dict(labels).get("reason"): found
+            for (name, labels), found in page.items()
+            if name == "locknut_lost_total"
+        }
+
+    metrics.prometheus(locks, registry=registry)
+    assert counters() == {}, "nothing can be lost"
+    with locks.lock("x:1"):
+        assert counters() == dict.fromkeys(REASONS, 0.0)
+    lease = locks.lock("x:2").acquire()
+    assert lease
+    locks.force_release("x:2")
+    assert lease.lost.wait(30)
+    until(lambda: counters() == dict.fromkeys(REASONS, 0.0) | {"broken": 1.0}, "a loss")
 
 
 def test_an_abandoned_lease_is_counted(locks: locknut.Locks, registry: CollectorRegistry) -> None:

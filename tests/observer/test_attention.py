@@ -102,6 +102,29 @@ def test_what_others_found_is_shown_by_its_weight() -> None:
     assert found(more=[deadlock], waits=[span("x", 90.0)])[0] is deadlock
 
 
+def test_the_losses_of_a_day_hide_nothing_that_goes_on() -> None:
+    """A deadlock has no beginning: who waits was there before anybody looked."""
+    deadlock = Concern(Weight.TROUBLE, "deadlock", "deadlock of 2")
+    picture = Picture(problem="connection refused", unreachable_since=NOW - 500.0)
+    losses = [span(f"x{at}", 9.0, Ending.EXPIRED) for at in range(2 * attention.MOST)]
+    shown = found(picture=picture, endings=losses, more=[deadlock])
+    assert [each.kind for each in shown[:3]] == ["deadlock", "unreachable", "expired"]
+    assert len(shown) == attention.MOST
+
+
+def test_of_too_many_waits_the_longest_are_shown() -> None:
+    waits = [span(f"x{at}", 60.0 + at) for at in range(2 * attention.MOST)]
+    shown = [each.name for each in found(waits=waits)]
+    assert shown == [f"x{at}" for at in reversed(range(attention.MOST, 2 * attention.MOST))]
+
+
+def test_of_too_many_losses_the_latest_are_shown() -> None:
+    losses = [span("x", 9.0, Ending.LOST)._replace(until=NOW - at) for at in range(100)]
+    assert [each.since for each in found(endings=losses)] == [
+        NOW - at for at in range(attention.MOST)
+    ]
+
+
 def test_of_the_doctor_only_what_is_unsafe_is_shown() -> None:
     said = {
         "redis-eviction": Weight.TROUBLE,

@@ -68,6 +68,16 @@ def test_whatever_comes_and_goes_it_shows_what_it_is_told() -> None:
     drive(steps)
 
 
+def test_no_cell_writes_to_the_terminal() -> None:
+    async def steps(_: Pilot[None], table: RowsTable) -> None:
+        for cell in ("a\x1b]0;x\x07", "b\x9b2J"):
+            table.tell(COLUMNS, [Row((cell, cell))])
+            ((cells, _style),) = shown(table)
+            assert all(each.isprintable() and "\\x" in each for each in cells)
+
+    drive(steps)
+
+
 def test_a_redraw_changes_only_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     changed: list[tuple[object, object]] = []
     filled: list[bool] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -11,8 +12,11 @@ from textual.pilot import Pilot
 from textual.widgets import DataTable, Input, Static
 
 import locknut
+from locknut.core.recording import TROUBLES, stream_key
+from locknut.runtimes.threads import ThreadRuntime, run
 from locknut.terminal.modal_screens import AskBreak
 from locknut.terminal.top_app import TopApp
+from locknut.urls import open_engine
 from tests.cli.harness import Shell
 from tests.observer.people import Waiters, held
 
@@ -187,6 +191,27 @@ def test_names_are_shown_and_never_obeyed(locks: locknut.Locks) -> None:
         await shows(pilot, lambda: pilot.app.screen.query("#detail"))
 
     drive(locks, steps)
+
+
+def test_what_others_wrote_into_the_history_neither(locks: locknut.Locks) -> None:
+    nasty = "x\x1b]0;title\x07"
+    facts = {"id": "abc-1", "age": 0, "kind": "lost", "name": nasty, "fence": 32, "who": nasty}
+    odd = {"id": "abc-2", "age": 0, "kind": nasty, "name": nasty, "reason": nasty, "host": nasty}
+    port = open_engine(locks.place)[0].blocking(ThreadRuntime())
+    key = stream_key("locknut:", TROUBLES)
+    run(port.write_history(key, [json.dumps(facts), json.dumps(odd)], 100))
+
+    async def steps(pilot: Pilot[None]) -> None:
+        for view, number in (("4", 2), ("5", 1)):
+            await pilot.press(view)
+            await shows(pilot, lambda number=number: len(rows(pilot)) == number)  # type: ignore[misc]
+            assert all(each.isprintable() and "x\\x1b" in each for each in rows(pilot))
+        worst = str(pilot.app.query_one("#attention", Static).content)
+        assert worst.isprintable()
+        assert "lost" in worst
+
+    drive(locks, steps)
+    run(port.close())
 
 
 def test_it_needs_a_terminal(shell: Shell) -> None:

@@ -40,8 +40,8 @@ def main(_verb: str, argv: Sequence[str]) -> int:
     shown_here = [each.locks for each in several_engines.engines(options, label=label)]
     dashboard = Dashboard(*shown_here, refresh=options.every, access=access)
     port = listener.getsockname()[1]
-    shown = "localhost" if asked.host in {"0.0.0.0", "::"} else asked.host  # noqa: S104  # as above
-    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+    shown = uvicorn_server.in_address(asked.host)
+    address = f"http://{'localhost' if shown in uvicorn_server.EVERYWHERE else shown}:{port}/"
 
     def ready() -> None:
         places = ", ".join(plain(each.place) for each in dashboard.places.all.values())

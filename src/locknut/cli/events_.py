@@ -25,10 +25,12 @@ def main(verb: str, argv: Sequence[str]) -> int:
     """The verb, from its words to its exit code."""
     options = arguments.of(verb, argv)
     with target.locks(options) as locks:
+        # First: what is written in between is printed, and once.
+        known = locks.history(options.pattern, since=LATE) if options.follow else []
         found = locks.history(options.pattern, since=options.since)
         _print(found, locks.place, options)
         if options.follow:
-            _follow(locks, options, {each.id for each in found})
+            _follow(locks, options, {each.id for each in (*known, *found)})
         elif not found and not options.json:
             Messenger(quiet=options.quiet).say("none", _nothing(options, locks.place))
     return 0

@@ -119,7 +119,7 @@ def card(info: LockInfo, place: str) -> str:
 def _dissent(detail: Detail) -> str:
     """What a server says that does not agree with what the engine says."""
     known = ", ".join(f"held by {who(holder)}" for holder in detail.holders)
-    return f"but {detail.place}: {detail.problem or known or 'held by nobody'}"
+    return plain(f"but {detail.place}: {detail.problem or known or 'held by nobody'}")
 
 
 def _sentence(info: LockInfo, holder: Holder) -> str:

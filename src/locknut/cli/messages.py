@@ -15,9 +15,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from locknut.cli import titles
+from locknut.core import plain_text
 
 if TYPE_CHECKING:
     from locknut import Holder
+
+plain = plain_text.plain
+"""The text, without anything that a terminal would obey."""
 
 
 class Messenger:
@@ -53,7 +57,7 @@ class Messenger:
         if self.as_json:
             line = as_json({"event": event, "message": message, **facts})
         else:
-            line = f"locknut: {message}"
+            line = f"locknut: {plain(message)}"
         data = line.encode(errors="backslashreplace")
         if self.hurried:
             data = data[: select.PIPE_BUF - 1]
@@ -77,11 +81,6 @@ def as_json(facts: object) -> str:
     import json  # 3 ms that only --json pays
 
     return json.dumps(facts)
-
-
-def plain(text: str) -> str:
-    """The text, without anything that a terminal would obey."""
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def quoted(name: str) -> str:

@@ -136,7 +136,10 @@ def _in_order(found: Mapping[tuple[str, int], HistoryEntry]) -> Iterator[History
 
 _ID = re.compile(r"[0-9a-f]+-[0-9]{1,18}")
 _TEXTS: Sequence[str] = ("kind", "name", "mode", "reason", "host", "who", "label", "id")
-_NUMBERS: Sequence[str] = ("fence", "waited", "held", "pid")
+_FAR = 1e12
+"""Seconds that no time and no duration of ours comes to: nobody could show or add them."""
+_NUMBERS: Mapping[str, float] = {"fence": 2.0**96, "waited": _FAR, "held": _FAR, "pid": 2.0**64}
+"""How large each may be; what is no number is not below any."""
 
 
 def _entry(at: float, text: str) -> HistoryEntry | None:
@@ -151,6 +154,8 @@ def _entry(at: float, text: str) -> HistoryEntry | None:
             if isinstance(found.get(key), int | float) and not isinstance(found[key], bool)
         }
         time = at - float(found["age"])
-        return HistoryEntry(time, **facts) if _ID.fullmatch(facts["id"]) and time < 1e12 else None
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        small = all(abs(facts.get(key, 0)) < most for key, most in _NUMBERS.items())
+        ours = small and abs(time) < _FAR and _ID.fullmatch(facts["id"])
+        return HistoryEntry(time, **facts) if ours else None
+    except (ValueError, TypeError, AttributeError, KeyError, ArithmeticError, RecursionError):
         return None

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from locknut.core.plain_text import plain
+
 MOST: Final = 220
 """Bytes of a note: a line on a screen or two, and what the record of a lock file has room for."""
 _MOST_OF_WHOM: Final = 100
@@ -23,8 +25,7 @@ def written(reason: str, label: str) -> str:
 
 def read(note: str) -> str:
     """The same as its reader may show it: anybody may have written it."""
-    line = _cut(note, MOST)
-    return line if line.isprintable() else line.encode("unicode_escape").decode()
+    return plain(_cut(note, MOST))
 
 
 def _cut(text: str, most: int) -> str:

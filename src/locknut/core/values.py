@@ -6,6 +6,8 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from locknut.core.plain_text import plain
+
 DEFAULT_NAMESPACE = "locknut"
 FENCE_STEP = 32
 """A fence is `raw * FENCE_STEP + hand-over number`; clock engines count raw in steps of 32 us."""
@@ -197,7 +199,7 @@ class Holder(NamedTuple):
     def __str__(self) -> str:
         name = self.label or self.owner or self.who
         place = f"{self.host}:{self.pid}" if self.pid is not None else self.host
-        return f"{name} at {place}" if name and place else name or place or "somebody"
+        return plain(f"{name} at {place}" if name and place else name or place) or "somebody"
 
 
 class Detail(NamedTuple):

@@ -22,39 +22,45 @@ from locknut.core.wait_graph import Blocker, Deadlock, Edge, Party, Wait, WaitGr
 
 
 def waits_in(info: LockInfo, place: str = "") -> Iterator[Wait]:
-    """Yield the waits for one name: a lock and a semaphore of one name have nothing in common."""
-    for at, waiter in enumerate(info.waiters):
-        permits = waiter.mode is Mode.PERMIT
-        holders = [each for each in info.holders if (each.mode is Mode.PERMIT) is permits]
-        if permits:
-            blockers, enough = holders, len(holders) - (info.permits or len(holders)) + 1
-        else:
+    """Yield the waits for one name: a lock and a semaphore of one name have nothing in common.
+
+    Those who want the same have the same blockers in their way, one tuple for all of them: of each
+    there may be thousands.
+    """
+    held = {
+        permits: [each for each in info.holders if (each.mode is Mode.PERMIT) is permits]
+        for permits in (False, True)
+    }
+    known: dict[tuple[Mode, str | None], tuple[Blocker, ...]] = {}
+    writer: Holder | None = None
+    """The last one before this waiter in the line."""
+    for waiter in info.waiters:
+        holders, kind = held[waiter.mode is Mode.PERMIT], (waiter.mode, waiter.owner)
+        if kind not in known:
             blockers = _in_the_way(waiter, holders)
-            enough = len(blockers)
-        shown = tuple(Blocker(party_of(one), one.mode, one.fence) for one in blockers)
-        if not blockers and holders:
-            shown = _before(waiter, info.waiters[:at])
-            enough = len(shown)
+            known[kind] = tuple(Blocker(party_of(one), one.mode, one.fence) for one in blockers)
+        shown = known[kind]
+        if not shown and holders and waiter.mode is Mode.SHARED and writer is not None:
+            shown = (Blocker(party_of(writer), Mode.EXCLUSIVE, ahead=True),)
+        enough = len(shown)
+        if waiter.mode is Mode.PERMIT:
+            enough += 1 - (info.permits or len(holders))
+        elif waiter.mode is Mode.EXCLUSIVE:
+            writer = waiter
         if not shown or enough < 1:
             continue  # it is about to enter
         yield Wait(party_of(waiter), info.name, waiter.mode, shown, enough, place, waiter.breaks)
 
 
 def _in_the_way(waiter: Holder, holders: list[Holder]) -> list[Holder]:
-    """The holders that have to leave before this waiter can enter a lock."""
+    """The holders that have to leave before this waiter can enter; of permits, some of them."""
+    if waiter.mode is Mode.PERMIT:
+        return holders
     if waiter.mode is Mode.SHARED:
         return [each for each in holders if each.mode is Mode.EXCLUSIVE]
     if waiter.owner is not None:
         return [each for each in holders if each.owner != waiter.owner]
     return holders
-
-
-def _before(waiter: Holder, line: Sequence[Holder]) -> tuple[Blocker, ...]:
-    """The writer that a reader has to let pass."""
-    writers = [each for each in line if each.mode is Mode.EXCLUSIVE]
-    if waiter.mode is not Mode.SHARED or not writers:
-        return ()
-    return (Blocker(party_of(writers[-1]), Mode.EXCLUSIVE, ahead=True),)
 
 
 def party_of(holder: Holder) -> Party:
@@ -87,24 +93,45 @@ def without_end(waits: Iterable[Wait]) -> set[str]:
     Somebody with several waits goes on with any of them: a thread waits for one thing at a time, so
     the others are left over from before.
     """
-    waiting: dict[str, list[Wait]] = {}
-    for wait in waits:
-        if wait.party.id:
-            waiting.setdefault(wait.party.id, []).append(wait)
-    stays = set(waiting)
-    going = True
-    while going:
-        free = {
-            party
-            for party in stays
-            if any(
-                sum(one.party.id not in stays for one in wait.blockers) >= wait.enough
-                for wait in waiting[party]
-            )
-        }
-        stays -= free
-        going = bool(free)
+    found = [wait for wait in waits if wait.party.id]
+    stays = {wait.party.id for wait in found}
+    lines: dict[int, _Line] = {}
+    for wait in found:
+        lines.setdefault(id(wait.blockers), _Line()).waits.append(wait)
+    blocked_by: dict[str, list[_Line]] = {}
+    free: list[str] = []
+    for line in lines.values():
+        line.waits.sort(key=lambda wait: -wait.enough)
+        for one in line.waits[0].blockers:
+            if one.party.id in stays:
+                blocked_by.setdefault(one.party.id, []).append(line)
+            else:
+                line.gone += 1
+        free += line.let_in()
+    while free:  # each goes on once, and lets others go on
+        party = free.pop()
+        if party in stays:
+            stays.remove(party)
+            for line in blocked_by.get(party, ()):
+                line.gone += 1
+                free += line.let_in()
     return stays
+
+
+class _Line:
+    """The waits that have the same blockers in their way."""
+
+    __slots__ = ("gone", "waits")
+
+    def __init__(self) -> None:
+        self.waits: list[Wait] = []
+        """The one that needs the fewest of them to leave comes last."""
+        self.gone = 0
+        """How many of the blockers go on."""
+
+    def let_in(self) -> Iterator[str]:
+        while self.waits and self.waits[-1].enough <= self.gone:
+            yield self.waits.pop().party.id
 
 
 def _circles(waits: Iterable[Wait], doomed: set[str]) -> list[list[str]]:

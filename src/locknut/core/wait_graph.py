@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from locknut.core.plain_text import plain
 from locknut.core.values import Mode
 
 
@@ -25,7 +26,7 @@ class Party(NamedTuple):
     def __str__(self) -> str:
         place = f"{self.host}:{self.pid}" if self.pid is not None else self.host
         name = f"{self.label} ({self.who})" if self.label and self.who else self.label or self.who
-        return f"{name} at {place}" if name and place else name or place or "somebody"
+        return plain(f"{name} at {place}" if name and place else name or place) or "somebody"
 
 
 class Blocker(NamedTuple):

@@ -44,7 +44,8 @@ class Access:
 
     `passphrase`: what a visitor has to know; None where the host application decides, or everybody
     who can reach us may look. `hosts`: the names we are known by; None: the host application checks
-    that.
+    that. `secret`: what all processes of one server have in common, so that each of them knows the
+    forms of the others.
     """
 
     def __init__(
@@ -54,12 +55,22 @@ class Access:
         hosts: frozenset[str] | None = None,
         authorize: Authorize | None = None,
         allow_break: bool = False,
+        secret: str | None = None,
     ) -> None:
         self.allow_break = allow_break
         self.authorize = authorize
         self.hosts = None if hosts is None else frozenset(each.lower() for each in hosts)
         self._passphrase = None if passphrase is None else passphrase.encode()
+        self._is_shared = False
         self._seal = secrets.token_bytes(32)
+        if secret:
+            self.share(secret)
+
+    def share(self, secret: str) -> None:
+        """Know the forms of every process that was told the same; the first secret counts."""
+        if not self._is_shared:
+            self._is_shared = True
+            self._seal = hmac.new(secret.encode(), b"locknut.dashboard", sha256).digest()
 
     @property
     def asks(self) -> bool:

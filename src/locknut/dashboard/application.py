@@ -35,7 +35,8 @@ class Dashboard:
 
     `allow_break` adds a form that breaks a hold. `authorize` is asked for every request: it returns
     the name of the user, or None, and may be a coroutine function. Whoever breaks a lock is named
-    in the event.
+    in the event. `secret`: a text that several processes of one server have in common; with it each
+    of them takes the forms that another one showed.
     """
 
     def __init__(
@@ -45,9 +46,10 @@ class Dashboard:
         authorize: Authorize | None = None,
         refresh: float = REFRESH,
         access: Access | None = None,
+        secret: str | None = None,
     ) -> None:
         self.places = Places(sources, refresh, label="dashboard")
-        self.access = access or Access(authorize=authorize, allow_break=allow_break)
+        self.access = access or Access(authorize=authorize, allow_break=allow_break, secret=secret)
         self._renderer = Renderer(self.places, self.access)
         self._stream = TickStream(self.places)
         self._inside = Door(Starlette(routes=self._routes()), self.access)

@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 
 from locknut.cli.messages import plain, span, who
 from locknut.dashboard.observed_places import Places
-from locknut.dashboard.tables import number_of, part
+from locknut.dashboard.tables import address_of, number_of, part
 from locknut.observer import summaries
 from locknut.observer.circles_across import AcrossCycle
 from locknut.observer.place_observer import PlaceObserver
@@ -68,8 +68,7 @@ def _across(places: Places, cycle: AcrossCycle) -> dict[str, Any]:
 
 
 def _ring_member(at: str, who_waits: str, lock: str) -> dict[str, Any]:
-    address = urlencode({"at": at, "name": lock})
-    return {"who": plain(who_waits), "name": plain(lock), "address": address}
+    return {"who": plain(who_waits), "name": plain(lock), "address": address_of(at, lock)}
 
 
 def _cycle(at: str, observer: PlaceObserver, cycle: Cycle) -> dict[str, Any]:
@@ -87,13 +86,12 @@ def _tree(at: str, observer: PlaceObserver, info: Any, waits: Waits) -> dict[str
 
     def holds(each: Any) -> dict[str, Any]:
         there, name = waits.get(each.party, ("", ""))
-        address = urlencode({"at": there, "name": name})
-        return told(each) | {"waits_for": plain(name), "waits_at": address}
+        return told(each) | {"waits_for": plain(name), "waits_at": address_of(there, name)}
 
     holders = [holds(each) for each in info.holders]
     return {
         "name": plain(info.name),
-        "address": urlencode({"at": at, "name": info.name}),
+        "address": address_of(at, info.name),
         "place": observer.place,
         "holders": holders,
         "root": not any(each["waits_for"] for each in holders),

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from django.http import HttpResponse
 from django.urls import re_path
 from django.views.decorators.csrf import csrf_exempt
@@ -29,6 +30,8 @@ def patterns(dashboard: Dashboard, protect: Callable[[View], View]) -> list[Any]
     `staff_member_required` or `permission_required(...)`.
     """
     dashboard.start()
+    # Any worker may get the form that another one showed.
+    dashboard.access.share(str(settings.SECRET_KEY))
 
     def view(request: Any, below: str) -> Any:
         if below == "stream":

@@ -12,9 +12,12 @@ from starlette.datastructures import QueryParams
 from locknut.cli.messages import plain, span
 from locknut.dashboard import drawings
 from locknut.dashboard.observed_places import Places
-from locknut.dashboard.pages import address_of, concern_row, seconds_or_dash
+from locknut.dashboard.pages import concern_row, seconds_or_dash
+from locknut.dashboard.tables import address_of
 from locknut.observer import summaries
 from locknut.observer.acquisitions import Rate, together
+from locknut.observer.attention import urgency
+from locknut.observer.earlier_events import MOST_ENDINGS
 from locknut.observer.place_observer import WINDOW, PlaceObserver
 from locknut.observer.quantiles import quantile
 from locknut.observer.sightings import Concern
@@ -35,6 +38,8 @@ class Figures(NamedTuple):
     wait_p99: float | None
     acquired_per_second: Rate | None
     ended_badly: int
+    ended_badly_at_least: bool
+    """Whether more ended so than are remembered."""
     answering: int
     places: int
 
@@ -54,7 +59,7 @@ def overview(places: Places, at: str) -> Overview:
         each.doctor.wanted = True
     across = [(there, places.all[there], one) for there, one in places.across.concerns(at)]
     concerns = [*across, *((slug, each, one) for slug, each in chosen for one in each.concerns())]
-    concerns.sort(key=lambda row: (row[2].weight, row[2].since or 0.0), reverse=True)
+    concerns.sort(key=lambda row: urgency(row[2]))
     hottest = [(slug, each, one) for slug, each in chosen for one in summaries.hottest(each)]
     hottest.sort(key=lambda row: -row[2].waited)
     return Overview(_figures([each for _, each in chosen]), concerns, hottest[:_HOTTEST])
@@ -70,7 +75,8 @@ def _figures(chosen: list[PlaceObserver]) -> Figures:
         quantile(waited, 0.99),
         together(each.acquisitions.per_second() for each in chosen),
         sum(map(_ended_badly, chosen)),
-        sum(not each.picture.problem for each in chosen),
+        any(map(_more_ended_badly, chosen)),
+        sum(each.picture.at is not None and not each.picture.problem for each in chosen),
         len(chosen),
     )
 
@@ -86,6 +92,16 @@ def _ended_badly(observer: PlaceObserver) -> int:
     return sum((each.until or 0.0) >= then for each in observer.endings())
 
 
+def _more_ended_badly(observer: PlaceObserver) -> bool:
+    """Whether one that is as young was forgotten for those that are counted."""
+    then = observer.now() - _DAY
+    with observer.guard:
+        before, since = observer.earlier.bad_endings, observer.bad_endings
+        full = [*before[:1]] if len(before) == MOST_ENDINGS else []
+        full += [since[0]] if len(since) == since.maxlen else []
+    return any((each.until or 0.0) >= then for each in full)
+
+
 def shown(places: Places, query: QueryParams) -> dict[str, Any]:
     """The names that the template uses."""
     found = overview(places, query.get("at", ""))
@@ -97,6 +113,11 @@ def shown(places: Places, query: QueryParams) -> dict[str, Any]:
         "wait_p95": seconds_or_dash(figures.wait_p95),
         "wait_p99": seconds_or_dash(figures.wait_p99),
         "acquired": "-" if figures.acquired_per_second is None else figures.acquired_per_second,
+        "unasked": [
+            each.place
+            for _, each in places.chosen(query.get("at", ""))
+            if each.picture.at is None and not each.picture.problem
+        ],
         "hot": [_hot(*row) for row in found.hottest],
         "no_history": [
             each.place

@@ -12,6 +12,7 @@ from starlette.datastructures import QueryParams
 from locknut.cli.messages import plain, span
 from locknut.dashboard import drawings, tables
 from locknut.dashboard.observed_places import Places
+from locknut.dashboard.tables import address_of
 from locknut.observer import summaries
 from locknut.observer.place_observer import PlaceObserver
 from locknut.observer.quantiles import quantile
@@ -50,11 +51,6 @@ class EventRow(NamedTuple):
 def seconds_or_dash(value: float | None) -> str:
     """For people."""
     return "-" if value is None else span(value)
-
-
-def address_of(at: str, name: str) -> str:
-    """What leads to the page of a lock."""
-    return urlencode({"at": at, "name": name})
 
 
 def concern_row(at: str, observer: PlaceObserver, concern: Concern) -> ConcernRow:
@@ -134,11 +130,11 @@ _BAD = {"lost", "expired", "broken", "unreachable", "unseen"}
 def event_row(at: str, observer: PlaceObserver, event: Happening) -> EventRow:
     return EventRow(
         _when(event.at, observer.now()),
-        event.kind,
+        plain(event.kind),
         event.kind in _BAD,
         plain(event.name),
         address_of(at, event.name) if event.name else "",
-        event.who,
+        plain(event.who),
         event.fence,
         plain(event.detail),
         observer.place,
@@ -158,7 +154,7 @@ def events(places: Places, query: QueryParams) -> Context:
     kinds: set[str] = set()
     for at, observer in places.chosen(query.get("at", "")):
         happened = observer.events()
-        kinds.update(each.kind for each in happened)
+        kinds.update(each.kind for each in happened if each.kind.isprintable())
         found += [
             (each.at, at, observer, each)
             for each in happened

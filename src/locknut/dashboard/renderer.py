@@ -75,4 +75,6 @@ class Renderer:
 
     def _respond(self, template: str, context: dict[str, Any], status: int = 200) -> HTMLResponse:
         text = self._environment.get_template(template).render(context)
-        return HTMLResponse(text, status, headers={"vary": "hx-request"})
+        # A name may have half a character in it, where somebody else wrote it into the engine.
+        body = text.encode("utf-8", "replace")
+        return HTMLResponse(body, status, headers={"vary": "hx-request"})

@@ -78,6 +78,11 @@ class Page(NamedTuple, Generic[Item]):
     of: int
 
 
+def address_of(at: str, name: str) -> str:
+    """What leads to the page of a lock."""
+    return urlencode({"at": at, "name": name}, errors="replace")
+
+
 def number_of(text: str | None) -> int:
     """Of a page, as an address says it; whatever is none is the first one."""
     return int(text) if text and text.isdecimal() and len(text) < 7 else 1
@@ -150,7 +155,7 @@ def lock_row(at: str, observer: PlaceObserver, info: LockInfo) -> LockRow:
         observer.place,
         info.name,
         plain(info.name),
-        urlencode({"at": at, "name": info.name}),
+        address_of(at, info.name),
         _mode(info),
         first,
         len(info.holders),

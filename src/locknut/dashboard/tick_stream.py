@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -33,7 +34,7 @@ class TickStream:
         loop, rung = asyncio.get_running_loop(), asyncio.Event()
 
         def ring() -> None:
-            if not loop.is_closed():
+            with suppress(RuntimeError):  # the loop is closed: nobody is there any more
                 loop.call_soon_threadsafe(rung.set)
 
         stop = self._places.view(ring)

@@ -17,6 +17,7 @@ from locknut.errors import ConfigurationError
 
 ENOUGH = 16
 """Characters of a passphrase that cannot be guessed."""
+EVERYWHERE = frozenset({"0.0.0.0", "[::]"})  # noqa: S104  # recognised, not chosen
 
 
 class Listening(NamedTuple):
@@ -38,6 +39,14 @@ def is_loopback(host: str) -> bool:
     return False
 
 
+def in_address(host: str) -> str:
+    """As it stands in the address of a page, where a browser shortens what is IPv6."""
+    with suppress(ValueError):
+        address = ipaddress.ip_address(host.strip("[]"))
+        return f"[{address.compressed}]" if address.version == 6 else address.compressed
+    return host
+
+
 def access_for(asked: Listening) -> tuple[Access, str | None]:
     """The rules, and the passphrase to show if one was made up.
 
@@ -53,8 +62,8 @@ def access_for(asked: Listening) -> tuple[Access, str | None]:
         )
     if passphrase is None and asked.allow_break:
         passphrase = made = secrets.token_urlsafe(18)
-    shown = f"[{asked.host}]" if ":" in asked.host else asked.host
-    everywhere = asked.host in {"0.0.0.0", "::"}  # noqa: S104  # it is recognised, not chosen
+    shown = in_address(asked.host)
+    everywhere = shown in EVERYWHERE
     own = {socket.gethostname(), socket.getfqdn(), *_addresses()} if everywhere else {shown}
     hosts = frozenset({*LOOPBACK, *own, *asked.names})
     return Access(passphrase=passphrase, hosts=hosts, allow_break=asked.allow_break), made
@@ -64,7 +73,7 @@ def _addresses() -> set[str]:
     """The addresses of this machine, as browsers of others write them."""
     with suppress(OSError):
         found = {str(each[4][0]) for each in socket.getaddrinfo(socket.gethostname(), None)}
-        return {f"[{each}]" if ":" in each else each for each in found}
+        return set(map(in_address, found))
     return set()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from locknut.core.durations import spell
+from locknut.core.plain_text import plain
 
 if TYPE_CHECKING:
     from locknut.core.values import Event
@@ -94,8 +95,3 @@ def _why(event: Event) -> str:
     if event.kind == "timed_out" and event.holder:
         return f"{plain(event.holder)} of this process has it"
     return reason
-
-
-def plain(text: str) -> str:
-    """Return the text on one line, without anything that a terminal would obey."""
-    return text if text.isprintable() else text.encode("unicode_escape").decode()

@@ -76,6 +76,7 @@ class Measurements:
         self.most_families = most_families
         self._families = Families(most_families)
         self._levels: Counter[tuple[Metric, Labels]] = Counter()
+        self._losable: set[Labels] = set()
         self._queue: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._observers: weakref.WeakSet[LocksObserver] = weakref.WeakSet()
         self.mutex = Guard()
@@ -106,6 +107,15 @@ class Measurements:
         place = metric, labels
         level = self._levels[place] = self._levels[place] + by
         self.series[place](by, level)
+
+    def losable(self, labels: Labels) -> None:
+        """What may be lost from now on has counters that stand at 0: an increase from nothing to 1
+        is none for whoever asks for the increase, so that nobody would hear of the first loss.
+        """
+        if labels not in self._losable:
+            self._losable.add(labels)
+            for reason in REASONS:
+                self.series[LOST, (*labels, reason)](0)
 
     def forked(self) -> None:
         """In a forked child: what the parent holds and waits for is not ours."""
@@ -176,6 +186,7 @@ class LocksObserver:
         if (event.name, event.fence) not in self._held:
             self._held[event.name, event.fence] = labels
             self.sink.change(HELD, labels, 1)
+            self.sink.losable(labels)
             if event.name in self._elections:
                 election = self.sink.election(event.backend, event.name)
                 self._led[event.name, event.fence] = election

@@ -41,7 +41,7 @@ class Evidence(NamedTuple):
 
 
 def concerns(seen: Evidence, now: float, more: Iterable[Concern] = ()) -> list[Concern]:
-    """At most `MOST`, the worst and the latest first; `more` are those that others found."""
+    """At most `MOST`, the most urgent first; `more` are those that others found."""
     found = [
         *more,
         *_unreachable(seen.picture),
@@ -51,8 +51,16 @@ def concerns(seen: Evidence, now: float, more: Iterable[Concern] = ()) -> list[C
         *_endings(seen.endings, now),
         *_servers(seen.picture.locks),
     ]
-    found.sort(key=lambda each: (each.weight, each.since or 0.0), reverse=True)
+    found.sort(key=urgency)
     return found[:MOST]
+
+
+def urgency(concern: Concern) -> tuple[int, bool, float]:
+    """What to sort by. Of one weight, what goes on comes before what is over: the losses of a day
+    must not hide a deadlock. What has gone on for longest is first, and what was over last.
+    """
+    over, since = concern.kind in _OVER, concern.since or 0.0
+    return -concern.weight, over, -since if over else since
 
 
 def of_the_engine(checkup: Iterable[Concern]) -> Iterator[Concern]:
@@ -115,6 +123,9 @@ _WORDS = {
     Ending.LOST: ("was lost", Weight.TROUBLE),
     Ending.BROKEN: ("was broken by force", Weight.WARNING),
 }
+
+
+_OVER = frozenset(each.value for each in _WORDS)
 
 
 def _endings(endings: Iterable[Span], now: float) -> Iterator[Concern]:

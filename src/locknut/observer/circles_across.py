@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from locknut.cli.messages import plain
 from locknut.core.wait_circles import graph_of
 from locknut.observer.place_observer import PlaceObserver
 from locknut.observer.sightings import Concern, Picture, Weight
@@ -69,9 +70,9 @@ class CirclesAcross:
         ]
 
     def _concern(self, cycle: AcrossCycle) -> Concern:
-        names = " -> ".join(each.lock for each in (*cycle, cycle[0]))
+        names = " -> ".join(plain(each.lock) for each in (*cycle, cycle[0]))
         members = ", ".join(
-            f"{each.who} waits for {each.lock} in {self._observers[each.at].place}"
+            f"{each.who} waits for {plain(each.lock)} in {self._observers[each.at].place}"
             for each in cycle
         )
         places = len({each.at for each in cycle})

@@ -77,7 +77,7 @@ def is_of(span: Span, name: str, fence: int) -> bool:
     return span.name == name and span.holder.raw == fence // span.holder.fence_step
 
 
-def put_right(spans: deque[Span], name: str, fence: int, ending: Ending, note: str) -> Span | None:
+def put_right(spans: list[Span], name: str, fence: int, ending: Ending, note: str) -> Span | None:
     """Change how a hold of these ended, and return it."""
     for at, each in enumerate(spans):
         if is_of(each, name, fence):

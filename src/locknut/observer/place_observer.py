@@ -8,6 +8,7 @@ screen stays there, marked as old.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -80,6 +81,7 @@ class PlaceObserver:
         self._viewers: list[Callable[[], object]] = []
         self._closed = False
         self._thread: threading.Thread | None = None
+        self._looks_in = 0  # the process that it looks in: a forked child needs its own thread
         self._stop_listening = locks.on_event(self._hear)
 
     @property
@@ -100,7 +102,8 @@ class PlaceObserver:
     def start(self) -> None:
         """Begin to look, unless that was done before."""
         with self.guard:
-            if self._thread is None and not self._closed:
+            if self._looks_in != os.getpid() and not self._closed:
+                self._looks_in = os.getpid()
                 # Not waited for: an interrupt (Ctrl-C) in that wait may come out as a RuntimeError.
                 self._thread = cpython.UnawaitedThread(
                     target=self._run, name=f"locknut-observer {self.place}", daemon=True
@@ -217,7 +220,10 @@ class PlaceObserver:
 
     def _run(self) -> None:
         while not self._closed:
-            self.look()
+            try:
+                self.look()
+            except Exception as error:  # noqa: BLE001  # told on the screen, which must not stand still
+                self._unreachable(f"it cannot be read: {error!r}")
             if not self.picture.problem:
                 self.doctor.examine_if_due()
             with self.guard:
@@ -227,8 +233,7 @@ class PlaceObserver:
             self._rest()
 
     def _checkup(self) -> Sequence[Concern]:
-        found = others.checkup(self._seams, self.locks)
-        return [each._replace(since=self.now()) for each in found]
+        return [each._replace(since=self.now()) for each in others.checkup(self._seams, self.locks)]
 
     def _rest(self) -> None:
         """Viewers that come and go do not end a pause: however many they are, the engine is asked
@@ -311,6 +316,5 @@ class PlaceObserver:
     def _moment(self, now: float) -> Moment:
         waited = self.history.waited(now - WINDOW)
         longest = max((each.lasted(now) for each in self.tracker.waits.values()), default=0.0)
-        picture = self.picture
         quantiles = (quantile(waited, share) for share in (0.5, 0.95, 0.99))
-        return Moment(now, picture.held, picture.waiting, longest, *quantiles)
+        return Moment(now, self.picture.held, self.picture.waiting, longest, *quantiles)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from locknut import Capability, HistoryEntry, LockInfo, Locks
+from locknut.cli.messages import plain
 from locknut.core.wait_circles import graph_of
 from locknut.errors import LocknutError, Unsupported
 from locknut.observer.earlier_events import BACK, Earlier, earlier
@@ -87,8 +88,8 @@ def deadlocks(seams: Seams, locks: Locks) -> tuple[list[Cycle], list[Concern]]:
 
 
 def concern_of(cycle: Cycle) -> Concern:
-    names = " -> ".join(each.lock for each in (*cycle, cycle[0]))
-    members = ", ".join(f"{each.who} waits for {each.lock}" for each in cycle)
+    names = " -> ".join(plain(each.lock) for each in (*cycle, cycle[0]))
+    members = ", ".join(f"{each.who} waits for {plain(each.lock)}" for each in cycle)
     title = f"is in a deadlock of {len(cycle)}: {names}"
     return Concern(Weight.TROUBLE, "deadlock", title, members, cycle[0].lock)
 

@@ -19,13 +19,15 @@ IN_ALL = 40_000
 
 
 class NameHistory:
-    """The last holds and waits of one name that are over."""
+    """The last holds and waits of one name that are over. Most names have one or two: in lists, of
+    which an empty one is ten times smaller than an empty deque.
+    """
 
     __slots__ = ("holds", "waits")
 
     def __init__(self) -> None:
-        self.holds: deque[Span] = deque(maxlen=PER_NAME)
-        self.waits: deque[Span] = deque(maxlen=PER_NAME)
+        self.holds: list[Span] = []
+        self.waits: list[Span] = []
 
     def __len__(self) -> int:
         return len(self.holds) + len(self.waits)
@@ -41,7 +43,6 @@ class SpanHistory:
         self._usual: dict[str, tuple[float, int]] = {}
         self._count = 0
         self.recent_waits: deque[Span] = deque(maxlen=2000)
-        self.recent_holds: deque[Span] = deque(maxlen=2000)
 
     def __len__(self) -> int:
         return self._count
@@ -49,7 +50,6 @@ class SpanHistory:
     def add_hold(self, span: Span) -> None:
         """One that is over."""
         self._keep(span, self._of(span.name).holds)
-        self.recent_holds.append(span)
         if span.until is not None and not span.ending.bad:
             lasted = self._families.setdefault(family(span.name), deque(maxlen=PER_NAME))
             lasted.append(span.until - span.since)
@@ -90,9 +90,12 @@ class SpanHistory:
         self._names.move_to_end(name)
         return found
 
-    def _keep(self, span: Span, spans: deque[Span]) -> None:
-        self._count += len(spans) < PER_NAME
+    def _keep(self, span: Span, spans: list[Span]) -> None:
         spans.append(span)
+        self._count += 1
+        if len(spans) > PER_NAME:
+            del spans[0]
+            self._count -= 1
         while self._count > self._most and len(self._names) > 1:
             _, forgotten = self._names.popitem(last=False)
             self._count -= len(forgotten)

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.widgets import DataTable
 
+from locknut.cli.messages import plain
 from locknut.terminal.table_rows import Row
 
 FEW = 20
@@ -30,6 +31,8 @@ class RowsTable(DataTable[Text]):
 
     def tell(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
         """Show these instead of the last ones."""
+        # What others wrote may be in any cell, and nothing else keeps it from the terminal.
+        rows = [row._replace(cells=tuple(map(plain, row.cells))) for row in rows]
         needed = [max(map(cell_len, column)) for column in zip(columns, *_cells(rows), strict=True)]
         fits = columns == self._told_columns and all(
             length <= room for length, room in zip(needed, self._room, strict=True)

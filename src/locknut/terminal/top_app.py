@@ -117,7 +117,7 @@ class TopApp(App[None]):
         if row is None or info is None:
             return
         events = self.observer.events(row.name)[-8:]
-        told = "\n".join(f"  {each.kind} {each.who} {plain(each.detail)}" for each in events)
+        told = "\n".join(plain(f"  {each.kind} {each.who} {each.detail}") for each in events)
         self.call_later(self.push_screen, Detail(info, self.observer.place, told))
 
     def action_break(self) -> None:
@@ -140,7 +140,7 @@ class TopApp(App[None]):
         try:
             broken = self.observer.break_hold(name, fence, f"{reason} (in locknut top)")
         except LocknutError as error:
-            self.notify(Text(str(error)).plain, title="Not broken", severity="error", markup=False)
+            self.notify(plain(str(error)), title="Not broken", severity="error", markup=False)
             return
         word = "broke" if broken else "nobody holds any more:"
         self.notify(f"{word} {plain(name)}, fence {fence}", markup=False)
@@ -189,10 +189,10 @@ class TopApp(App[None]):
         if not found:
             return Text(" nothing needs attention", "green")
         first = found[0]
-        name = f"{plain(first.name)} " if first.name else ""
+        name = f"{first.name} " if first.name else ""
         more = f"  and {len(found) - 1} more (5)" if len(found) > 1 else ""
         style = "bold red" if first.weight is Weight.TROUBLE else "yellow"
-        return Text(f" {first.kind}: {name}{first.title}{more}", style)
+        return Text(plain(f" {first.kind}: {name}{first.title}{more}"), style)
 
 
 def _same(one: Row, other: Row) -> bool:

@@ -108,6 +108,19 @@ def test_somebody_elses_item_is_somebody_elses_lock(memcached_server: MemcachedS
     run(locks.close())
 
 
+def test_what_an_item_says_of_its_holder_may_be_anything(memcached_server: MemcachedServer) -> None:
+    locks = port(memcached_server.url)
+    for facts in ('1,null,[],"x",1e999', '{},2,3,true,"then"'):
+        value = f'["id",0,"t:odd",null,{facts}]'
+        assert memcached_server.ask(f"ms t:odd {len(value)} T100\r\n{value}") == "HD\r\n"
+        (info,) = run(locks.inspect("t:odd"))
+        (holder,) = info.holders
+        assert (holder.host, holder.who, holder.label, holder.since) == ("", "", "", None)
+        assert str(holder)
+    memcached_server.ask("md t:odd")
+    run(locks.close())
+
+
 def test_how_often_a_waiter_asks(memcached_server: MemcachedServer) -> None:
     locks, mine = port(memcached_server.url), claim("pace")
     run(locks.attempt(mine, 0.0))

@@ -50,6 +50,26 @@ def test_it_is_done_in_steps_and_sees_its_own_namespace_alone(crowded: RedisServ
     assert crowded.ask("ACL", "LOG") == []  # it did not even try the others'
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("5", "[1]", "null", "{}", "[[[", "[" * 50_000, '[1,1,"who","",null]'),
+        *('["host","1","who","",null]', '["host",1,[],"",null]', '["host",1,"who",null,null]'),
+        *('["host",1,"who","",{}]', '["host",1,"who","",7]'),
+    ],
+    ids=lambda said: said[:30],
+)
+def test_what_a_holder_is_said_to_be_may_be_anything(redis_server: RedisServer, said: str) -> None:
+    with locknut.connect(redis_server.url, namespace="odd") as locks:
+        redis_server.ask("SET", "odd:{x}", "a" * 32 + "1700000000" * 2 + said, "EX", 600)
+        (info,) = locks.list()
+        assert info.holders == (locknut.Holder(ttl_left=info.holders[0].ttl_left),)
+        redis_server.ask("SET", "odd:{x}", "a" * 32 + "nan       " * 2 + said, "EX", 600)
+        (info,) = locks.list()
+        assert info.holders[0].since is None
+        redis_server.ask("DEL", "odd:{x}")
+
+
 def test_on_a_loop_others_are_served_meanwhile(crowded: RedisServer) -> None:
     async def story() -> None:
         async with aio.connect(crowded.url, namespace="mine") as locks:

@@ -110,6 +110,19 @@ def test_who_waits_is_woken_by_the_other_in_both_directions(
     assert children(kazoo, path) == []
 
 
+@pytest.mark.parametrize("said", ['{"owner":[1],"pid":"x","who":7,"host":{}}', "[[", "\x1b"])
+def test_what_a_contender_says_of_itself_may_be_anything(
+    locks: locknut.Locks, theirs: Shared, url: str, said: str
+) -> None:
+    other = theirs(folder(url), identifier=said)
+    other.acquire()
+    (holder,) = locks.info("x").holders
+    assert (holder.owner, holder.pid) == (None, None)
+    assert hash(holder)
+    assert str(holder).isprintable()
+    other.release()
+
+
 def test_contenders_are_shown_on_both_sides(locks: locknut.Locks, theirs: Shared, url: str) -> None:
     other = theirs(folder(url), identifier="a cron job")
     other.acquire()

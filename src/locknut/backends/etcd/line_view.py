@@ -93,7 +93,7 @@ def _shown(contender: Contender) -> Holder:
         label=str(facts.get("label") or ""),
         mode=contender.mode,
         raw=contender.created,
-        since=since if isinstance(since, (int, float)) else None,
+        since=since if isinstance(since, int | float) and abs(since) < 1e12 else None,
     )
 
 

@@ -77,9 +77,18 @@ class Item(NamedTuple):
         return self.raw or raw_of(server.start, self.cas)
 
     def holder(self, server: Greeted) -> Holder:
-        who, label, host, pid, since = self.facts
-        raw = self.number(server)
-        return Holder(host, pid, who, label, raw=raw, since=since, ttl_left=self.left)
+        *_, pid, since = self.facts
+        # Anybody may have written the item: what is of another kind says nothing.
+        who, label, host = (each if isinstance(each, str) else "" for each in self.facts[:3])
+        return Holder(
+            host,
+            pid if isinstance(pid, int) else None,
+            who,
+            label,
+            raw=self.number(server),
+            since=since if isinstance(since, int | float) and abs(since) < 1e12 else None,
+            ttl_left=self.left,
+        )
 
 
 def raw_of(start: int, cas: int) -> int:

@@ -279,6 +279,10 @@ def person(mode: bytes, shown: bytes) -> Holder:
     kind = _MODES.get(mode.decode(), Mode.EXCLUSIVE)
     try:
         host, pid, who, label, owner = json.loads(shown[20:])
-        return Holder(host, pid, who, label, kind, since=float(shown[:10]), owner=owner)
-    except ValueError:
+        since = int(shown[:10])
+    except (ValueError, TypeError, RecursionError):
         return Holder(mode=kind)
+    texts = all(isinstance(each, str) for each in (host, who, label, owner or ""))
+    if not texts or not isinstance(pid, int | None):
+        return Holder(mode=kind)
+    return Holder(host, pid, who, label, kind, since=float(since), owner=owner)

@@ -241,7 +241,7 @@ def _read(folder: str, nodes: Sequence[Node], answers: Iterator[Any]) -> list[Co
 
 def _shown(mode: Mode, facts: dict[str, Any], answer: tuple[bytes, Any]) -> Holder:
     data, stat = answer
-    pid = facts.get("pid")
+    pid, owner = facts.get("pid"), facts.get("owner")
     return Holder(
         host=str(facts.get("host") or ""),
         pid=pid if isinstance(pid, int) else None,
@@ -250,5 +250,5 @@ def _shown(mode: Mode, facts: dict[str, Any], answer: tuple[bytes, Any]) -> Hold
         mode=mode,
         raw=raw_of(data, stat),
         since=stat.ctime / 1000,
-        owner=facts.get("owner"),
+        owner=owner if isinstance(owner, str) else None,
     )
