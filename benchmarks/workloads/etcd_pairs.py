@@ -29,7 +29,7 @@ def measure(plan: Plan) -> Table:
     )
     with EtcdServer(waits_for_disk=True) as server:
         _race("one", [server], server, table, plan)
-    with EtcdCluster(waits_for_disk=True) as cluster:
+    with EtcdCluster(waits_for_disk=True, proxied=False) as cluster:
         _race("three, by the leader", cluster.servers, cluster.leader, table, plan)
         _race("three, by a follower", cluster.servers, cluster.followers[0], table, plan)
     return table

@@ -188,13 +188,22 @@ class EtcdServer(Server):
 
 
 class EtcdCluster(Started):
-    """Three members, of which two are enough. They reach each other through proxies of ours."""
+    """Three members, of which two are enough. They reach each other through proxies of ours, unless
+    nobody is to be cut off: whoever measures them does not want to measure those.
+    """
 
-    def __init__(self, *options: str, flavour: str = "etcd", waits_for_disk: bool = False) -> None:
+    def __init__(
+        self,
+        *options: str,
+        flavour: str = "etcd",
+        waits_for_disk: bool = False,
+        proxied: bool = True,
+    ) -> None:
         self.servers = [
             EtcdServer(*options, flavour=flavour, number=number, waits_for_disk=waits_for_disk)
             for number in range(3)
         ]
+        self._proxied = proxied
         self._proxies: list[PeerProxy] = []
 
     @property
@@ -215,9 +224,11 @@ class EtcdCluster(Started):
     def start(self) -> Self:
         for server in self.servers:
             server.choose_ports()
-            self._proxies.append(PeerProxy(server.peer_port))
+            if self._proxied:
+                self._proxies.append(PeerProxy(server.peer_port))
+        ports = [proxy.port for proxy in self._proxies] or [each.peer_port for each in self.servers]
         for server in self.servers:
-            server.peers = [proxy.port for proxy in self._proxies]
+            server.peers = ports
         self.wait_until_whole()
         return self
 

@@ -21,6 +21,7 @@ from locknut.drivers.etcd.requests import (
     Reply,
     Target,
     after,
+    created,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ async def attempt_all(backend: EtcdBackend, claims: Sequence[Claim]) -> list[Gra
         states = [backend.shared.state_of(claim) for claim in claims]
         if not all(backend.shared.lives(state) for state in states):
             continue
+        stamp = states[0].stamp
         reply = await _take(backend, states, seen)
         if reply.succeeded:
             return await _granted(backend, states, [reply.revision] * len(states))
@@ -48,7 +50,10 @@ async def attempt_all(backend: EtcdBackend, claims: Sequence[Claim]) -> list[Gra
         if not lease:
             backend.shared.lost(states[0].lease)
             continue
-        backend.shared.stamped(states[0].lease, lease[0].mod_revision)
+        backend.stamped(states[0].lease, stamp, lease[0].mod_revision)
+        renamed = [places.is_renamed(*each) for each in zip(states, lines, strict=True)]
+        if any(renamed) or not backend.shared.lives(states[0]):
+            continue
         own = [
             recipe.find(recipe.read(line), claim.id)
             for line, claim in zip(lines, claims, strict=True)
@@ -68,6 +73,8 @@ async def _take(backend: EtcdBackend, states: list[ClaimState], seen: int) -> Re
     compares: dict[Compare, None] = {}
     for state in states:
         compares[nobody_since(state.prefix, seen)] = None
+        if seen:  # among those that are there may be one of that name
+            compares[created(state.key, 0)] = None
         compares.update(dict.fromkeys(places.conditions(state)))
     puts = [places.put(backend, state) for state in states]
     lines = [Range(state.prefix, after(state.prefix)) for state in states]

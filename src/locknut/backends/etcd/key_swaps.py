@@ -96,6 +96,7 @@ async def attach(link: LeasedLink, detached: Claim, claim: Claim) -> ClaimState 
             break
         if mine is None:
             put = Put(old.key, link.shown(claim, id=claim.id), state.lease)
+            stamp = state.stamp
             compares = [modified(old.key, old.modified), *places.conditions(state)]
             swap = await link.transact(compares, [put], places.why_void(state))
             if not swap.succeeded:
@@ -103,7 +104,7 @@ async def attach(link: LeasedLink, detached: Claim, claim: Claim) -> ClaimState 
                 if barred:
                     break
                 if lease:
-                    link.shared.stamped(state.lease, lease[0].mod_revision)
+                    link.stamped(state.lease, stamp, lease[0].mod_revision)
                 continue
             await _revoke(link, old.lease)
         if mine is None or mine.lease == state.lease:

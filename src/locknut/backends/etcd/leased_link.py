@@ -216,9 +216,20 @@ class LeasedLink:
             put, there = Put(key, b"", lease), Range(key, keys_only=True)
             reply = await self.transact([modified(key, stamp)], [put], [there])
             found = [each.mod_revision for each in reply.answers[-1]]
-            shared.stamped(lease, reply.revision if reply.succeeded else max(found, default=0))
+            self.stamped(lease, stamp, reply.revision if reply.succeeded else max(found, default=0))
         if shared.aside is aside:
             shared.aside = None
+
+    def stamped(self, lease: int, asked: int, found: int) -> None:
+        """The key of the session has this stamp now, and not the one that was asked with. An older
+        one, or none: the cluster came back from a backup. Whatever we know of it may be void, and
+        what we gave back may stand there again. So that lease counts as gone: nobody keeps it alive
+        any more, and it takes with it what stands there.
+        """
+        if found < asked:
+            self.shared.lost(lease)
+        else:
+            self.shared.stamped(lease, found)
 
     def unavailable(self) -> BackendUnavailable:
         message = f"no lease from {self.shared.settings.place}"

@@ -52,7 +52,7 @@ class Refused(enum.Enum):
     """Why a claim stands nowhere."""
 
     LEASE_GONE = "the lease is gone"
-    OUTDATED = "the key of the session was put again meanwhile: ask anew"
+    OUTDATED = "something of ours had to be put right first: ask anew"
     BARRED = "it was given up"
     TAKEN = "others are there, and it does not wait"
 
@@ -126,7 +126,7 @@ async def _stand_if_free(link: LeasedLink, state: ClaimState) -> Place | Refused
 @lru_cache(1024)
 def _why_not(key: bytes, prefix: bytes, session_key: bytes) -> list[Range]:
     """What is asked where a transaction did nothing. If it was none of this, it was a tombstone."""
-    return [Range(key, keys_only=True), _everybody(prefix), Range(session_key, keys_only=True)]
+    return [Range(key), _everybody(prefix), Range(session_key, keys_only=True)]
 
 
 def why_void(state: ClaimState) -> list[Range]:
@@ -144,11 +144,26 @@ async def _refused(
     if not lease:
         return Refused.LEASE_GONE
     if not own and lease[0].mod_revision != stamp:
-        link.shared.stamped(state.lease, lease[0].mod_revision)
-        return Refused.OUTDATED
+        link.stamped(state.lease, stamp, lease[0].mod_revision)
+        return Refused.OUTDATED if link.shared.lives(state) else Refused.LEASE_GONE
     if not own:
         return None
+    if is_renamed(state, own):
+        return Refused.OUTDATED
     return await _among(link, state, reply, own[0].create_revision, everybody)
+
+
+def is_renamed(state: ClaimState, found: Sequence[KeyValue]) -> bool:
+    """Whether another claim stands there under the name that this one was given: a former one, if
+    the cluster came back from a backup, or that of a twin, if our machine was woken up twice from
+    one snapshot. Then it gets a name that only it can have.
+    """
+    taken = any(
+        each.key == state.key and recipe.contender(each).id != state.claim.id for each in found
+    )
+    if taken:
+        state.begin(state.lease, state.session_key, state.stamp)
+    return taken
 
 
 async def _among(
