@@ -18,7 +18,7 @@ import locknut
 
 
 def clerk(url: str, namespace: str, order: list[str], both: Any, tell: Connection) -> None:
-    """Transfer money from one account to the other; who has to give way begins again.
+    """Transfer money from one account to the other; the one that has to give way begins again.
 
     The locks are fair, so that it stands in line behind the other one then.
     """

@@ -46,7 +46,7 @@ def careless(database: str, everybody_looked: Any, tell: Connection) -> None:
 
 
 def careful(database: str, url: str, namespace: str, tell: Connection) -> None:
-    """The same under a lock: who comes second finds nothing left to do."""
+    """The same under a lock: whoever comes second finds nothing left to do."""
     with (
         locknut.connect(url, namespace=namespace) as locks,
         locks.lock("migrate", timeout="10m"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from locknut.core.client import Client
 
 TTL: Final = 86400.0
-"""How long a latch outlives the last that happened to it; who waits keeps it."""
+"""How long a latch outlives the last that happened to it; a waiter keeps it."""
 REMEMBERED: Final = 64
 """How many steps back one whose answer was lost is found."""
 

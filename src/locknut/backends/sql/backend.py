@@ -95,7 +95,7 @@ class SqlBackend(RememberingBackend):
             raise
 
     async def _ask(self, claim: Claim, *, alarmed: bool) -> Answer:
-        """Who came without a ring calls the others: theirs may be missing, too."""
+        """A waiter that came without a ring calls the others: theirs may be missing, too."""
         state = None
         for _ in range(ROUNDS):
             seen = await self._table.take(self._rows.take(claim, self._client, queue=claim.waits))

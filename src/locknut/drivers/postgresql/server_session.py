@@ -44,7 +44,7 @@ _IDLE_FROM: Final = 140000
 
 
 class Session:
-    """One connection. Who has it uses it alone; after any doubt it is closed."""
+    """One connection. Its user has it alone; after any doubt it is closed."""
 
     def __init__(self, connection: pq.abc.PGconn, settings: Settings):
         self.connection = connection
@@ -107,7 +107,9 @@ class Session:
 
 
 def open_session(settings: Settings, primary: Primary) -> Session:
-    """A session with the first of the servers that takes writes; who did so last is asked first."""
+    """A session with the first of the servers that takes writes; the last one that did is asked
+    first.
+    """
     failed: LocknutError | None = None
     until, many, first = now() + settings.connect_limit, len(settings.ways), primary.way
     for turn in range(many):

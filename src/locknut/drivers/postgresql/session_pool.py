@@ -26,8 +26,8 @@ hung up, and a release that is sent to nobody is a release in doubt."""
 LONG_IDLE: Final = 60.0
 """Seconds after which a session is closed that nobody has needed, if it is not the only one."""
 PAUSE: Final = 0.1
-"""Seconds for which a server that could not be reached is left alone: who asks meanwhile is told so
-at once. The first failure says nothing of the next try."""
+"""Seconds for which a server that could not be reached is left alone: a caller that asks meanwhile
+gets that error at once. The first failure says nothing of the next try."""
 
 
 class SessionWish:

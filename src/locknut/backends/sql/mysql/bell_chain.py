@@ -1,4 +1,4 @@
-"""Who waits is woken by the one before it: its bell is a named lock, which is free when it goes.
+"""A waiter is woken by the one before it: its bell is a named lock, which is free when it goes.
 
 A claim's bell hangs from the time that it waits, or holds for more than a moment, until it does
 neither. Each waiter waits at the server for the bell of the one before it, a waiter or the holder.
@@ -90,7 +90,7 @@ class BellChain:
                 self._post(_nothing)
 
     def left(self, claim_id: str) -> None:
-        """It neither holds nor waits any more. Who is behind it in this process looks at once."""
+        """It neither holds nor waits any more. The one behind it in this process looks at once."""
         claim_id = shown(claim_id)
         if claim_id in self._given_back:
             self._given_back.discard(claim_id)
@@ -222,7 +222,7 @@ class BellChain:
         ringer, alarm = self._ringer, self._alarm
         if alarm is None:
             return False
-        self._sleeps = True  # before the look: who comes after it sounds the alarm
+        self._sleeps = True  # before the look: the one after it sounds the alarm
         if ringer.fresh:
             self._sleeps = False
         if self._calls:

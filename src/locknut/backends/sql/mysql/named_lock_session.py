@@ -227,8 +227,8 @@ class NamedLockSession:
 
 
 def _way_in(wanted: Take) -> str:
-    """Who comes alone, and has the gate, mostly finds the row free: the short statement will do.
-    Else the caller looks at the row, and decides by that.
+    """A caller that comes alone, and has the gate, mostly finds the row free: the short statement
+    will do. Else it looks at the row, and decides by that.
     """
     return "take_free" if wanted.mode == "e" else "take"
 

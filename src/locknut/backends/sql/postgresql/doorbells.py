@@ -1,4 +1,4 @@
-"""Who waits is woken by NOTIFY: a channel for each client, and the beginning of a claim id on it.
+"""A waiter is woken by NOTIFY: a channel for each client, and the beginning of a claim id on it.
 
 The NOTIFY is a statement of its own, after the release was committed. In the same transaction it
 would save a round trip, but all transactions that notify commit one after the other, on the whole
