@@ -21,7 +21,7 @@ import pytest
 import locknut
 from locknut import BackendUnavailable, BrokenBarrier, aio
 from locknut.core import counting_down, meeting, pacing
-from locknut.core.meeting import Fate, Meeting, Party, Place
+from locknut.core.meeting import Arrival, BarrierParty, Fate, Meeting
 from locknut.core.register import Pauses, Register, Seen
 from locknut.runtimes.threads import run
 from tests.servers.cluster import RedisCluster
@@ -193,16 +193,19 @@ def test_what_is_waited_for_does_not_run_out(kind: str, monkeypatch: pytest.Monk
 
 def test_whose_arrival_was_counted_finds_itself() -> None:
     first = meeting.arrived(Meeting("e", 2), 7)
-    assert meeting.place_of(first, 7) == Place("e", 0, 0)
+    assert meeting.arrival_of(first, 7) == Arrival("e", 0, 0)
     full = meeting.arrived(first, 8)
-    assert [meeting.place_of(full, each) for each in (7, 8)] == [Place("e", 0, 0), Place("e", 0, 1)]
-    assert meeting.place_of(full, 9) is None
-    assert meeting.fate_of(full, Place("e", 0, 0))[0] is Fate.PASSED
-    assert meeting.fate_of(meeting.broken(first, "why"), Place("e", 0, 0)) == (Fate.BROKEN, "why")
+    assert [meeting.arrival_of(full, each) for each in (7, 8)] == [
+        Arrival("e", 0, 0),
+        Arrival("e", 0, 1),
+    ]
+    assert meeting.arrival_of(full, 9) is None
+    assert meeting.fate_of(full, Arrival("e", 0, 0))[0] is Fate.PASSED
+    assert meeting.fate_of(meeting.broken(first, "why"), Arrival("e", 0, 0)) == (Fate.BROKEN, "why")
 
 
 def test_a_party_that_slept_is_told_what_is_known() -> None:
-    state, place = meeting.broken(meeting.arrived(Meeting("e", 2), 7), "why"), Place("e", 0, 0)
+    state, place = meeting.broken(meeting.arrived(Meeting("e", 2), 7), "why"), Arrival("e", 0, 0)
     for permit in range(100, 100 + 2 * (meeting.REMEMBERED - 1)):
         assert meeting.fate_of(state, place) == (Fate.BROKEN, "why")
         state = meeting.arrived(state, permit)
@@ -214,7 +217,7 @@ def test_a_party_that_slept_is_told_what_is_known() -> None:
 
 def test_a_register_that_was_begun_anew_knows_nobody_of_the_one_before() -> None:
     for generation in (0, 1):
-        assert meeting.fate_of(Meeting("new", 2, generation), Place("e", 0, 0))[0] is Fate.BROKEN
+        assert meeting.fate_of(Meeting("new", 2, generation), Arrival("e", 0, 0))[0] is Fate.BROKEN
 
 
 def test_a_timeout_in_the_moment_in_which_the_last_one_comes(
@@ -222,7 +225,7 @@ def test_a_timeout_in_the_moment_in_which_the_last_one_comes(
 ) -> None:
     """One of the two comes first, for both parties."""
     with locknut.connect("memory:moment") as locks, locknut.connect("memory:moment") as other:
-        party, swap, last = Party(locks._client, "x", 2, None), Register.swap, list[int]()
+        party, swap, last = BarrierParty(locks._client, "x", 2, None), Register.swap, list[int]()
 
         async def late(register: Register, seen: Seen, facts: Any) -> bool:
             if facts.broken and not last:
@@ -284,7 +287,7 @@ def test_lost_answers_never_let_some_pass_and_others_not(seed: int, quick_retrie
         chance = random.Random(f"{seed} {number}")
         with lossy_locks(url, seed * 100 + number, 0.25) as locks:
             for each in range(rounds):  # the first three of the first round pass
-                party = Party(locks._client, "x", parties, None)
+                party = BarrierParty(locks._client, "x", parties, None)
                 wait = PATIENCE if each == 0 else 0.02 if chance.random() < 0.2 else 0.5
                 try:
                     outcome: Any = run(party.meet(locks._client.runtime.now() + wait))
@@ -293,9 +296,9 @@ def test_lost_answers_never_let_some_pass_and_others_not(seed: int, quick_retrie
                 except BackendUnavailable:
                     unknown.append(number)  # two generations went by before it could ask again
                     continue
-                assert party._place is not None
+                assert party._arrival is not None
                 with mutex:
-                    outcomes[party._place[:2]].append(outcome)
+                    outcomes[party._arrival[:2]].append(outcome)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(5)]
     for thread in threads:

@@ -16,7 +16,7 @@ from locknut.cli.messages import Messenger, as_json, plain, quoted
 
 if TYPE_CHECKING:
     from locknut.cli.arguments import Options
-    from locknut.cli.several_engines import Engine
+    from locknut.cli.several_engines import NamedEngine
     from locknut.waits import Deadlock, Edge, Party, WaitGraph
 
 _SHORTEST = 0.01
@@ -40,7 +40,7 @@ def main(_verb: str, argv: Sequence[str]) -> int:
 
 
 def _print(
-    graph: WaitGraph, engines: Sequence[Engine], options: Options, messenger: Messenger
+    graph: WaitGraph, engines: Sequence[NamedEngine], options: Options, messenger: Messenger
 ) -> None:
     if options.json:
         sys.stdout.write(as_json(graph.as_dict()) + "\n")
@@ -54,7 +54,7 @@ def _print(
     sys.stdout.flush()
 
 
-def report(graph: WaitGraph, engines: Sequence[Engine]) -> str:
+def report(graph: WaitGraph, engines: Sequence[NamedEngine]) -> str:
     """Every deadlock, one wait per line, and how it can be ended."""
     lines: list[str] = []
     for number, deadlock in enumerate(graph.deadlocks, start=1):
@@ -77,7 +77,7 @@ def _wait(edge: Edge, *, several: bool) -> str:
     )
 
 
-def _way_out(deadlock: Deadlock, engines: Sequence[Engine]) -> str:
+def _way_out(deadlock: Deadlock, engines: Sequence[NamedEngine]) -> str:
     if deadlock.victim is not None:
         return f"{named(deadlock.victim)} gives way by itself within seconds"
     held = next((edge for edge in deadlock.edges if edge.fence is not None), None)
@@ -89,7 +89,7 @@ def _way_out(deadlock: Deadlock, engines: Sequence[Engine]) -> str:
     return f"nobody gives way: stop one of them, or break a hold{note}: {plain(command)}"
 
 
-def _is_at(engine: Engine, place: str) -> bool:
+def _is_at(engine: NamedEngine, place: str) -> bool:
     """Whether a wait at this place is for one of its locks: a graph tells namespaces apart too."""
     locks = engine.locks
     return place in {locks.place, f"{locks.place}, namespace {locks.namespace!r}"}

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from locknut import Locks
 
 
-class Engine(NamedTuple):
+class NamedEngine(NamedTuple):
     """One of them, and the words that would lead to it alone."""
 
     locks: Locks
     options: Options
 
 
-def engines(options: Options, *, label: str = "") -> Iterator[Engine]:
+def engines(options: Options, *, label: str = "") -> Iterator[NamedEngine]:
     """All the URLs that were given, each once, or the one that every verb would take."""
     for url in dict.fromkeys(_urls(options)) or [None]:
         asked = Options(**vars(options))
         asked.url = url
         if url != options.url:
             asked.from_environment -= {"url"}
-        yield Engine(target.locks(asked, label=label), asked)
+        yield NamedEngine(target.locks(asked, label=label), asked)
 
 
 def _urls(options: Options) -> list[str]:

@@ -21,7 +21,7 @@ import locknut
 from locknut import BackendError, ConfigurationError
 from locknut.contrib.request_lock import (
     IDEMPOTENCY_KEY,
-    Outcome,
+    LossReply,
     Refusal,
     RequestLock,
     Template,
@@ -139,7 +139,7 @@ def _holding(name: object, asked: RequestLock) -> Iterator[None]:
         around: list[locknut.Lease] = g.setdefault(_NAME, [])
         around.append(held)
         try:
-            with Outcome() as outcome, held:
+            with LossReply() as outcome, held:
                 yield
                 outcome.ended = True
         finally:

@@ -96,7 +96,7 @@ class RequestLock(NamedTuple):
         _log.warning("a request runs without its lock, as fail_open says: %s", error)
 
 
-class Outcome:
+class LossReply:
     """What the client of a handler is told when its lock was lost, or could not be given back."""
 
     def __init__(self) -> None:

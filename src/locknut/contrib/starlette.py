@@ -25,7 +25,7 @@ from locknut import BackendError, ConfigurationError, LocknutError, aio
 from locknut.contrib.disconnects import CancelOnDisconnect
 from locknut.contrib.request_lock import (
     IDEMPOTENCY_KEY,
-    Outcome,
+    LossReply,
     Refusal,
     RequestLock,
     Template,
@@ -186,7 +186,7 @@ async def holding(
         if lease is None:
             yield None
             return
-        with Outcome() as outcome:
+        with LossReply() as outcome:
             async with _in_a_thread(lease) if threaded else lease:
                 yield lease
                 outcome.ended = True

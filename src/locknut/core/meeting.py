@@ -3,7 +3,7 @@
 The register says which generation gathers and who is here; the last one to come ends the
 generation in the same swap, so there is one moment at which all pass. Whoever leaves early (a
 timeout, a cancellation, an abort) ends it as broken, by a swap as well. Each party also holds a
-permit, which its keeper renews: one that is here without a permit has died, and who sees that
+permit, which its keeper renews: one that is here without a permit has died, and whoever sees that
 breaks the generation. What breaks is only the present generation: whoever comes next begins anew.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from locknut.core.holding import LeaseCore
 
 TTL: Final = 3600.0
-"""How long a register outlives the last that happened to it; who waits keeps it."""
+"""How long a register outlives the last that happened to it; a waiter keeps it."""
 REMEMBERED: Final = 16
 """How many generations back a party that slept still learns what became of its own."""
 LOOK: Final = 1.0
@@ -51,13 +51,13 @@ class Meeting(NamedTuple):
     """Which of the last generations did not pass, and why."""
 
 
-class Place(NamedTuple):
-    """Where one party stands."""
+class Arrival(NamedTuple):
+    """Which one of a generation a party is."""
 
     era: str
     generation: int
     order: int
-    """In which it came, from 0."""
+    """The place in which it came, from 0."""
 
 
 class Fate(enum.Enum):
@@ -84,30 +84,30 @@ def broken(meeting: Meeting, why: str) -> Meeting:
     )
 
 
-def place_of(meeting: Meeting, permit: int) -> Place | None:
-    """Where this party stands, if its arrival was counted: its own answer may have been lost."""
+def arrival_of(meeting: Meeting, permit: int) -> Arrival | None:
+    """This party's arrival, if it was counted: its own answer may have been lost."""
     for generation, members in (
         (meeting.generation, meeting.here),
         (meeting.generation - 1, meeting.last),
     ):
         if permit in members:
-            return Place(meeting.era, generation, members.index(permit))
+            return Arrival(meeting.era, generation, members.index(permit))
     return None
 
 
-def fate_of(meeting: Meeting | None, place: Place) -> tuple[Fate, str]:
+def fate_of(meeting: Meeting | None, arrival: Arrival) -> tuple[Fate, str]:
     """What became of this party's generation, and why."""
-    if meeting is None or meeting.era != place.era:
+    if meeting is None or meeting.era != arrival.era:
         return Fate.BROKEN, "the engine does not know it any more"
-    if meeting.generation == place.generation:
+    if meeting.generation == arrival.generation:
         return Fate.WAITING, ""
-    if meeting.generation - place.generation > REMEMBERED:
+    if meeting.generation - arrival.generation > REMEMBERED:
         return Fate.BROKEN, "this party slept for too long to learn what became of it"
-    why = dict(meeting.broken).get(place.generation)
+    why = dict(meeting.broken).get(arrival.generation)
     return (Fate.PASSED, "") if why is None else (Fate.BROKEN, why)
 
 
-class Party:
+class BarrierParty:
     """One caller at a barrier."""
 
     def __init__(self, client: Client, name: str, parties: int, ttl: float | None):
@@ -120,7 +120,7 @@ class Party:
         self._request = client.request(self._arrivals, options)
         self._lease: LeaseCore
         self._permit = 0
-        self._place: Place | None = None
+        self._arrival: Arrival | None = None
 
     async def meet(self, until: float) -> int:
         """Wait for all others; return in which place this party came, from 0."""
@@ -149,11 +149,11 @@ class Party:
     async def _arrive(self) -> None:
         doubtful: Meeting | None = None
         """What it was when our arrival may have been counted, though nobody told us."""
-        while self._place is None:
+        while self._arrival is None:
             seen, meeting = await self._look()
             if meeting is not None:
-                self._place = place_of(meeting, self._permit)
-                if self._place is not None:
+                self._arrival = arrival_of(meeting, self._permit)
+                if self._arrival is not None:
                     return
             if doubtful is not None and self._out_of_sight(doubtful, meeting):
                 raise self._unknown()
@@ -163,7 +163,7 @@ class Party:
             elif await self._anybody_dead(meeting):
                 await self._register.swap(seen, broken(meeting, "a party died"))
             elif await self._register.swap(seen, after := arrived(meeting, self._permit)):
-                self._place = place_of(after, self._permit)
+                self._arrival = arrival_of(after, self._permit)
             elif self._register.in_doubt:
                 doubtful = meeting
 
@@ -171,13 +171,13 @@ class Party:
         """Return what we began with, if we may have begun it, though nobody told us."""
         new = arrived(Meeting(self._client.runtime.new_id()[:8], self._parties), self._permit)
         if await self._register.create(new):
-            self._place = place_of(new, self._permit)
+            self._arrival = arrival_of(new, self._permit)
         return new if self._register.in_doubt else None
 
     def _out_of_sight(self, then: Meeting, now: Meeting | None) -> bool:
         """Whether the members of that generation, among whom we may be, are not named any more."""
         if now is None or now.era != then.era:
-            return place_of(then, self._permit) is None  # else others began it, and not we
+            return arrival_of(then, self._permit) is None  # else others began it, and not we
         return now.generation - then.generation > 1
 
     def _unknown(self) -> BackendUnavailable:
@@ -187,9 +187,9 @@ class Party:
     async def _wait(self, until: float) -> int:
         runtime, pauses = self._client.runtime, Pauses(self._client, until)
         look_at = keep_at = runtime.now()
-        while self._place is not None:
+        while self._arrival is not None:
             seen, meeting = await self._look()
-            fate, why = fate_of(meeting, self._place)
+            fate, why = fate_of(meeting, self._arrival)
             if fate is Fate.PASSED:
                 break
             if fate is Fate.BROKEN or seen is None or meeting is None:
@@ -207,16 +207,16 @@ class Party:
                 keep_at = now + self._register.ttl / 3
                 await self._register.keep(seen)
             await pauses.sleep()
-        return 0 if self._place is None else self._place.order
+        return 0 if self._arrival is None else self._arrival.order
 
     async def end(self, why: str) -> None:
         """Break the generation that this party waits in, unless it has passed."""
-        while self._place is not None:
+        while self._arrival is not None:
             seen, meeting = await self._look()
             if (
                 seen is None
                 or meeting is None
-                or fate_of(meeting, self._place)[0] is not Fate.WAITING
+                or fate_of(meeting, self._arrival)[0] is not Fate.WAITING
             ):
                 return
             if await self._register.swap(seen, broken(meeting, why)):

@@ -80,7 +80,7 @@ def _piece(kind: str, each: Span, begin: float, now: float) -> Piece:
     return Piece(round(x, 1), round(min(width, WIDTH - x), 1), kind, bad, each.until is None, title)
 
 
-class Row(NamedTuple):
+class HistogramRow(NamedTuple):
     """One bar of a histogram."""
 
     label: str
@@ -88,11 +88,14 @@ class Row(NamedTuple):
     number: int
 
 
-def bars(values: Sequence[float]) -> list[Row]:
+def bars(values: Sequence[float]) -> list[HistogramRow]:
     """How long things took, from short to long."""
     found = histogram(values)
     most = max((each.number for each in found), default=1)
-    return [Row(_range(each), round(WIDTH * each.number / most, 1), each.number) for each in found]
+    return [
+        HistogramRow(_range(each), round(WIDTH * each.number / most, 1), each.number)
+        for each in found
+    ]
 
 
 def _range(bar: Bar) -> str:

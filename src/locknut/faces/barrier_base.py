@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from locknut.core import register, validation
 from locknut.core.counting_down import Countdown
-from locknut.core.meeting import Party
+from locknut.core.meeting import BarrierParty
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class BarrierBase:
         self._timeout = timeout
         validation.wait(timeout)
 
-    def _party(self) -> Party:
-        return Party(self._locks._client, self.name, self.parties, self._ttl)
+    def _party(self) -> BarrierParty:
+        return BarrierParty(self._locks._client, self.name, self.parties, self._ttl)
 
     def _until(self, timeout: validation.Duration | None) -> float:
         return _deadline(self._locks._client, self._timeout if timeout is None else timeout)

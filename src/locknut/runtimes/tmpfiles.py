@@ -26,7 +26,7 @@ _AGE: Final = 5
 """Which word of a line is the age."""
 
 
-class Rule(NamedTuple):
+class TmpfilesRule(NamedTuple):
     """One line, as far as it is about cleaning up."""
 
     kind: str
@@ -35,12 +35,12 @@ class Rule(NamedTuple):
     file: str
 
 
-def cleaning(path: str, folders: tuple[str, ...] | None = None) -> Rule | None:
+def cleaning(path: str, folders: tuple[str, ...] | None = None) -> TmpfilesRule | None:
     """The line by which files in this directory are removed when they are old; None: there is
     none.
     """
     leading = [path, *map(str, Path(path).parents)]
-    found: Rule | None = None
+    found: TmpfilesRule | None = None
     for rule in _rules(FOLDERS if folders is None else folders):
         if not any(fnmatchcase(each, rule.path) for each in leading):
             continue
@@ -51,7 +51,7 @@ def cleaning(path: str, folders: tuple[str, ...] | None = None) -> Rule | None:
     return found if found is not None and found.age not in ("", "-") else None
 
 
-def _rules(folders: tuple[str, ...]) -> Iterator[Rule]:
+def _rules(folders: tuple[str, ...]) -> Iterator[TmpfilesRule]:
     seen: set[str] = set()
     for folder in folders:
         for file in sorted(Path(folder).glob("*.conf")):
@@ -60,7 +60,7 @@ def _rules(folders: tuple[str, ...]) -> Iterator[Rule]:
                 yield from _of_file(file)
 
 
-def _of_file(file: Path) -> Iterator[Rule]:
+def _of_file(file: Path) -> Iterator[TmpfilesRule]:
     lines: list[str] = []
     with suppress(OSError):
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -71,4 +71,4 @@ def _of_file(file: Path) -> Iterator[Rule]:
                 kind, path = words[0][0], words[1].rstrip("/") or "/"
                 age = words[_AGE] if len(words) > _AGE else ""
                 if kind in _CLEANED | _EXCLUDED:
-                    yield Rule(kind, path, age.lstrip("~"), str(file))
+                    yield TmpfilesRule(kind, path, age.lstrip("~"), str(file))

@@ -14,7 +14,7 @@ from locknut.cli.ls import card
 from locknut.cli.messages import quoted
 
 
-class Detail(ModalScreen[None]):
+class LockScreen(ModalScreen[None]):
     """Everything that is known of one lock, as `locknut show` prints it."""
 
     BINDINGS = [Binding("escape,enter,q", "dismiss", "Back")]  # noqa: RUF012  # textual's own form

@@ -18,7 +18,7 @@ from locknut.errors import LocknutError
 from locknut.observer import summaries
 from locknut.observer.place_observer import PlaceObserver
 from locknut.observer.sightings import Weight
-from locknut.terminal.modal_screens import AskBreak, Detail
+from locknut.terminal.modal_screens import AskBreak, LockScreen
 from locknut.terminal.rows_table import RowsTable
 from locknut.terminal.table_rows import MOST, ORDERS, VIEWS, Row
 
@@ -118,7 +118,7 @@ class TopApp(App[None]):
             return
         events = self.observer.events(row.name)[-8:]
         told = "\n".join(plain(f"  {each.kind} {each.who} {each.detail}") for each in events)
-        self.call_later(self.push_screen, Detail(info, self.observer.place, told))
+        self.call_later(self.push_screen, LockScreen(info, self.observer.place, told))
 
     def action_break(self) -> None:
         """Ask first; what is broken is the hold that was on the screen, and no later one."""

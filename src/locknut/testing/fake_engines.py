@@ -27,7 +27,7 @@ PROPERTIES = ("name", "capabilities", "default_ttl", "min_ttl", "max_ttl", "max_
 """What a fake has in common with the backend that it replaces."""
 
 
-class Line:
+class FakeNetwork:
     """The connection to all engines, which a test can cut."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class FakeBackend:
     fake = True
     """How a fake lock is told from a real one."""
 
-    def __init__(self, inner: MemoryBackend, line: Line, like: Backend):
+    def __init__(self, inner: MemoryBackend, line: FakeNetwork, like: Backend):
         self._inner = inner
         self._line = line
         for each in PROPERTIES:
@@ -66,7 +66,7 @@ class FakeBackend:
 class FakeEngine(MemoryEngine):
     """All locks of one place (a URL, as a rule), by the clock of the test."""
 
-    def __init__(self, place: str, clock: Clock, line: Line):
+    def __init__(self, place: str, clock: Clock, line: FakeNetwork):
         super().__init__(place, clock.wall)
         self.clock = clock
         self.line = line

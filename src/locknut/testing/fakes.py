@@ -27,7 +27,7 @@ from locknut.runtimes import threads
 from locknut.runtimes.threads import run
 from locknut.testing.fake_clients import ELSEWHERE, Double
 from locknut.testing.fake_clock import COURTESY, Clock
-from locknut.testing.fake_engines import FakeEngine, Line, SomebodyElse
+from locknut.testing.fake_engines import FakeEngine, FakeNetwork, SomebodyElse
 from locknut.urls import DEFAULT_URL, parse
 
 HOME = "memory:test"
@@ -60,7 +60,7 @@ class FakeLocks:
     def __init__(self) -> None:
         self.clock = Clock()
         """The clock of all fake locks. It stands still until `clock.advance(seconds)`."""
-        self._line = Line()
+        self._line = FakeNetwork()
         self._engines: dict[str, FakeEngine] = {}
         self._doubles: list[Double] = []
         self._namespaces: dict[tuple[str, str], FakeEngine] = {}

@@ -29,7 +29,7 @@ REMEMBERED = 64
 """So many ended connections can still be searched for what they carried."""
 
 
-class Way(Switch):
+class Direction(Switch):
     """One direction of one connection, or of all connections, including later ones."""
 
     def __init__(self, proxy: FaultProxy, flows: Callable[[], list[Flow]], name: str) -> None:
@@ -79,8 +79,8 @@ class Connection:
         self._reset = False
         self._requests = Flow(proxy.requests.rule, self._finish)
         self._replies = Flow(proxy.replies.rule, self._finish)
-        self.requests = Way(proxy, lambda: [self._requests], "requests")
-        self.replies = Way(proxy, lambda: [self._replies], "replies")
+        self.requests = Direction(proxy, lambda: [self._requests], "requests")
+        self.replies = Direction(proxy, lambda: [self._replies], "replies")
 
     @property
     def open(self) -> bool:
@@ -161,8 +161,10 @@ class FaultProxy:
         self.port = 0
         self.accepted = 0
         """How many connections clients have made."""
-        self.requests = Way(self, lambda: [one._requests for one in self._known()], "requests")
-        self.replies = Way(self, lambda: [one._replies for one in self._known()], "replies")
+        self.requests = Direction(
+            self, lambda: [one._requests for one in self._known()], "requests"
+        )
+        self.replies = Direction(self, lambda: [one._replies for one in self._known()], "replies")
         self._open: dict[Connection, asyncio.Task[None]] = {}
         self._ended: deque[Connection] = deque(maxlen=REMEMBERED)
         self._listener: socket.socket | None = None

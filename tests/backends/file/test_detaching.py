@@ -379,6 +379,6 @@ def test_a_lock_stopped_inside_its_few_microseconds_is_asked_again(backend: File
     held, wanted = reader(), reader()
     take(backend, held)
     fd = backend._recipe.states[held.id].file.fd
-    with holder_slots.Meta(fd):
+    with holder_slots.SlotsMutex(fd):
         assert isinstance(attempt(backend, wanted), Busy)
     take(backend, wanted)

@@ -275,10 +275,10 @@ def test_the_last_co_owner_wakes_who_waits(backend: FileBackend, child: Start) -
 def test_meta_is_not_taken_from_who_has_the_descriptor_next(backend: FileBackend) -> None:
     """Ctrl-C at its end leaves it to whoever drops everything; not to the collector, later."""
     file, other = (backend._recipe.files.open("ns:a", Mode.PERMIT) for _ in range(2))
-    interrupted = holder_slots.Meta(file.fd)
+    interrupted = holder_slots.SlotsMutex(file.fd)
     interrupted.__enter__()
     ofd_locks.drop_all(file.fd)
-    with holder_slots.Meta(file.fd):
+    with holder_slots.SlotsMutex(file.fd):
         del interrupted
         gc.collect()
         assert not ofd_locks.take(other.fd, ofd_locks.WRITE, file_layout.META, 1)
@@ -296,7 +296,7 @@ def test_an_interrupted_holder_that_holds_on_keeps_nobody_from_meta(
     held = claim("ns:a")
     take(backend, held)
     with monkeypatch.context() as patched:
-        patched.setattr(holder_slots.Meta, "__exit__", interrupted)
+        patched.setattr(holder_slots.SlotsMutex, "__exit__", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(backend.downgrade(held) if verb == "downgrade" else backend.detach(held, 5.0))
     other = backend._recipe.files.open("ns:a", Mode.EXCLUSIVE)

@@ -300,7 +300,7 @@ def test_a_try_while_others_wait_leaves_the_line_as_it_was(
 def test_pauses_grow_behind_one_who_is_stopped_amid_a_change(backend: FileBackend) -> None:
     held, wanted = reader(), reader()
     take(backend, held)
-    with holder_slots.Meta(backend._recipe.states[held.id].file.fd):
+    with holder_slots.SlotsMutex(backend._recipe.states[held.id].file.fd):
         pauses = [attempt(backend, wanted) for _ in range(8)]
     assert all(isinstance(answer, Busy) for answer in pauses)
     lengths = [answer.retry_in for answer in pauses if isinstance(answer, Busy)]

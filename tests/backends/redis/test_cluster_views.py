@@ -14,7 +14,7 @@ import locknut
 from locknut import aio
 from locknut.core.values import Granted, Renewal
 from locknut.drivers.redis.cluster.hash_slots import SLOTS, SlotMap
-from locknut.drivers.redis.cluster.views import Survey, View, view
+from locknut.drivers.redis.cluster.views import NodeView, Survey, view
 from locknut.drivers.redis.settings import read_hosts
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.runtimes.loop import LoopRuntime
@@ -60,22 +60,22 @@ def lock_everywhere(colour: str, url: str, names: list[str]) -> None:
 # Which view is believed.
 
 
-def seen(host: str, covered: int = SLOTS, *, well: bool = True, epoch: int = 7) -> View:
-    return View((host, 1), [(0, covered - 1, (host, 1))] if covered else [], well, epoch)
+def seen(host: str, covered: int = SLOTS, *, well: bool = True, epoch: int = 7) -> NodeView:
+    return NodeView((host, 1), [(0, covered - 1, (host, 1))] if covered else [], well, epoch)
 
 
 SILENT = BackendUnavailable("no answer: nothing within 0.25 s")
 
 
-def survey(*views: View | BackendError) -> tuple[Survey, list[str]]:
+def survey(*views: NodeView | BackendError) -> tuple[Survey, list[str]]:
     """Nodes that have these views, asked in this order as far as they are asked."""
-    hosts = [each.address[0] if isinstance(each, View) else "broken" for each in views]
+    hosts = [each.address[0] if isinstance(each, NodeView) else "broken" for each in views]
     known = SlotMap(read_hosts(parse(f"redis://{':1,'.join(hosts)}:1")))
     made, asked = Survey(), []
     while (settings := made.next(known, {("suspect", 1)})) is not None:
         answer = views[hosts.index(settings.host)]
         asked.append(settings.host)
-        if isinstance(answer, View):
+        if isinstance(answer, NodeView):
             made.add(answer)
         else:
             made.failed(settings, answer, silent=answer is SILENT)
@@ -93,7 +93,7 @@ def test_two_nodes_that_are_well_are_enough() -> None:
     [seen("a", covered=0), seen("a", covered=9, epoch=3), seen("a", well=False, epoch=9)],
     ids=["empty", "partial", "cut off"],
 )
-def test_a_poor_view_is_not_believed(poor: View) -> None:
+def test_a_poor_view_is_not_believed(poor: NodeView) -> None:
     made, _ = survey(poor, seen("b"), seen("c"))
     assert made.best().address == ("b", 1)
     assert ("a", 1) in made.poor()
@@ -124,8 +124,10 @@ def test_who_answers_when_it_is_given_more_time_is_believed() -> None:
     for answer in (SILENT, seen("a")):
         settings = made.next(known, set())
         assert settings is not None
-        assert made.asked(settings) is isinstance(answer, View)
-        made.add(answer) if isinstance(answer, View) else made.failed(settings, answer, silent=True)
+        assert made.asked(settings) is isinstance(answer, NodeView)
+        made.add(answer) if isinstance(answer, NodeView) else made.failed(
+            settings, answer, silent=True
+        )
     assert made.best().address == ("a", 1)
     assert not made.poor()
 

@@ -266,9 +266,9 @@ def test_who_is_interrupted_while_it_connects_connects_again(
 ) -> None:
     """Nobody else would ever start kazoo's thread; and who starts it has no signals."""
     starters: list[threading.Thread] = []
-    real = kazoo_client.Client.start_async
+    real = kazoo_client.SharedKazooClient.start_async
 
-    def start(client: kazoo_client.Client) -> None:
+    def start(client: kazoo_client.SharedKazooClient) -> None:
         starters.append(threading.current_thread())
         real(client)
 
@@ -279,7 +279,7 @@ def test_who_is_interrupted_while_it_connects_connects_again(
             raise KeyboardInterrupt  # no other thread has signals
         begin(thread)
 
-    monkeypatch.setattr(kazoo_client.Client, "start_async", start)
+    monkeypatch.setattr(kazoo_client.SharedKazooClient, "start_async", start)
     with locknut.connect(url) as locks:
         with monkeypatch.context() as patched:
             patched.setattr(threading.Thread, "start", begun)

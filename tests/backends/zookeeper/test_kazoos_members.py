@@ -19,7 +19,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 
 from locknut.backends import zookeeper
-from locknut.backends.zookeeper.kazoo_client import Client, Handler
+from locknut.backends.zookeeper.kazoo_client import Handler, SharedKazooClient
 from locknut.backends.zookeeper.kazoo_connection import Connection
 from tests.contracts.sources import ROOT
 from tests.parsing import parse
@@ -65,7 +65,7 @@ def test_no_other_is_used() -> None:
 OVERRIDDEN = [
     (ours, theirs, name)
     for ours, theirs in (
-        (Client, KazooClient),
+        (SharedKazooClient, KazooClient),
         (Connection, ConnectionHandler),
         (Handler, SequentialThreadingHandler),
     )

@@ -18,7 +18,7 @@ from kazoo.protocol.serialization import Exists
 
 import locknut
 from locknut import aio
-from locknut.backends.zookeeper.kazoo_client import Client
+from locknut.backends.zookeeper.kazoo_client import SharedKazooClient
 from locknut.backends.zookeeper.requests import Batch
 from locknut.backends.zookeeper.session import Session
 from locknut.backends.zookeeper.session_proof import Proof
@@ -525,10 +525,10 @@ def test_a_second_client_remembers_how_the_first_was_received(
     """
     backend = engine(f"{zookeeper_server.url}/app").blocking(ThreadRuntime())
     session = backend.session
-    monkeypatch.setattr(Client, "start_async", lambda _: None)
+    monkeypatch.setattr(SharedKazooClient, "start_async", lambda _: None)
     session._start()
     session._client._connection.turned_away = True
-    monkeypatch.setattr(Client, "ended", True)
+    monkeypatch.setattr(SharedKazooClient, "ended", True)
     session._start()
     assert session.turned_away
 
@@ -542,7 +542,7 @@ def test_a_server_that_hangs_up_before_we_are_connected_turns_us_away(
 ) -> None:
     """Linux tells of it as a broken pipe, while it connects."""
     backend = engine(f"{zookeeper_server.url}/app").blocking(ThreadRuntime())
-    client = Client(backend.session.settings, now)
+    client = SharedKazooClient(backend.session.settings, now)
 
     def refuse(**_: object) -> None:
         raise error
@@ -557,7 +557,7 @@ def test_a_connection_that_is_closed_amid_a_send_is_no_error_of_the_sender() -> 
     """What did not fit into the socket is left to a thread that has just ended. The sender learns
     from its answers that there is no connection.
     """
-    client = Client(from_url(parse("zookeeper://127.0.0.1:1")), now)
+    client = SharedKazooClient(from_url(parse("zookeeper://127.0.0.1:1")), now)
     connection = client._connection
     connection._flowing = True
     connection._outgoing = bytearray(b"more than fits")

@@ -61,7 +61,7 @@ def enter_shared(state: ClaimState, me: ProcessIdentity) -> int | None:
     end = line.now_ticket() + 1 if state.ticket is None else state.ticket
     if not take(fd, READ, READERS, end - READERS):
         return None
-    with holder_slots.Meta(fd):
+    with holder_slots.SlotsMutex(fd):
         now = time.time_ns()
         last = file.read(now)
         if in_the_way(fd, WRITE, OWNERS, 1):  # the kernel is asked, whatever the record says
@@ -76,7 +76,7 @@ def enter_owned(state: ClaimState, me: ProcessIdentity) -> int | None:
     file, fd = state.file, state.file.fd
     if not take(fd, READ, LOCK, 1):
         return None
-    with holder_slots.Meta(fd):
+    with holder_slots.SlotsMutex(fd):
         now = time.time_ns()
         last = file.read(now)
         joins = _joins(state, last, me)
@@ -107,7 +107,7 @@ def enter_permit(state: ClaimState, me: ProcessIdentity) -> int | None:
     file, fd = state.file, state.file.fd
     if not _in_turn(state):
         return None
-    with holder_slots.Meta(fd):
+    with holder_slots.SlotsMutex(fd):
         now = time.time_ns()
         last = file.read(now)
         state.slot = holder_slots.take_permit(file, state.claim.permits, last, me)

@@ -24,7 +24,7 @@ _SPINS: Final = 300
 _YIELD_AFTER: Final = 5
 
 
-class Meta:
+class SlotsMutex:
     """The mutex around the shared parts of the file. It is held for microseconds, so we spin for
     it.
 

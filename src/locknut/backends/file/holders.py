@@ -22,7 +22,7 @@ from locknut.backends.file.directory import file_name
 from locknut.backends.file.file_layout import BLANK, BROKEN, EXCLUSIVE, PERMIT, SHARED, Record
 from locknut.backends.file.line import waiter_record
 from locknut.backends.file.lock_files import Files, LockFile
-from locknut.backends.file.ofd_locks import READ, WRITE, Span
+from locknut.backends.file.ofd_locks import READ, WRITE, LockedRange
 from locknut.backends.file.recipe import Recipe
 from locknut.backends.file.this_process import ProcessIdentity, boot_clock, monotonic_clock
 from locknut.core.values import Holder, LockInfo, Mode
@@ -112,7 +112,7 @@ def _holder(record: Record) -> Holder:
     )
 
 
-def _waiter(file: LockFile, span: Span) -> Holder:
+def _waiter(file: LockFile, span: LockedRange) -> Holder:
     mode = Mode.PERMIT if file.semaphore else Mode.SHARED if span.kind == READ else Mode.EXCLUSIVE
     since = time.time() - (monotonic_clock() - line.came_at(span.start)) / 1e9
     record = waiter_record(file.fd, span.start)
@@ -134,7 +134,7 @@ def _break(recipe: Recipe, key: str, mode: Mode, raw: int | None, note: str) -> 
     if file is None:
         return None
     try:
-        with holder_slots.Meta(file.fd):
+        with holder_slots.SlotsMutex(file.fd):
             last = file.glance().raw  # first: a grant that comes later has a higher number
             info = lock_info(file, recipe.me)
             if info is None or not _meant(info, raw):

@@ -100,7 +100,7 @@ def _turn_shared(recipe: Recipe, state: ClaimState) -> None:
     """Take the reader's bytes while still alone, then turn the lock itself: it is never free."""
     file, fd = state.file, state.file.fd
     ofd_locks.take(fd, READ, READERS, 1)
-    with holder_slots.Meta(fd):
+    with holder_slots.SlotsMutex(fd):
         record = file.read(time.time_ns())._replace(mode=SHARED)
         state.slot = holder_slots.take_listed(file, record, recipe.me)
         if state.slot is not None:
@@ -148,7 +148,7 @@ def attach(recipe: Recipe, detached: Claim, claim: Claim) -> Granted | None:
 
 def _write_detached(recipe: Recipe, state: ClaimState, until: int) -> None:
     file, fd = state.file, state.file.fd
-    with holder_slots.Meta(fd):
+    with holder_slots.SlotsMutex(fd):
         last = file.read(time.time_ns())
         if state.slot is None:
             state.slot = holder_slots.take_listed(file, last, recipe.me)
@@ -204,7 +204,7 @@ def _lock(state: ClaimState, mode: int) -> bool:
 
 def _take_over(recipe: Recipe, state: ClaimState, wanted: bytes) -> int | None:
     file, fd, me = state.file, state.file.fd, recipe.me
-    with holder_slots.Meta(fd):
+    with holder_slots.SlotsMutex(fd):
         found = _find(recipe, state, wanted)
         if found is None:
             return None

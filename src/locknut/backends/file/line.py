@@ -36,7 +36,7 @@ from locknut.backends.file.ofd_locks import (
     END,
     READ,
     WRITE,
-    Span,
+    LockedRange,
     asked,
     drop,
     in_the_way,
@@ -100,7 +100,7 @@ def leave(fd: int) -> None:
     drop(fd, QUEUE, END)
 
 
-def first(fd: int) -> Span | None:
+def first(fd: int) -> LockedRange | None:
     """Return the lowest ticket of others. The kernel names any conflict, so we narrow the range
     down.
     """
@@ -108,7 +108,7 @@ def first(fd: int) -> Span | None:
     return None if found is None else _lowest(fd, QUEUE, END, found)
 
 
-def before(fd: int, ticket: int) -> Span | None:
+def before(fd: int, ticket: int) -> LockedRange | None:
     """Return the lowest ticket of others if it is lower than this one of theirs; else None."""
     if ticket > QUEUE and start_in_the_way(fd, asked(WRITE, QUEUE, ticket - QUEUE)) is None:
         return None
@@ -116,13 +116,13 @@ def before(fd: int, ticket: int) -> Span | None:
     return None if head is None or head.start == ticket else head
 
 
-def after(fd: int, ticket: int) -> Span | None:
+def after(fd: int, ticket: int) -> LockedRange | None:
     """Return the next ticket of others behind this one."""
     found = in_the_way(fd, WRITE, ticket + 1, END)
     return None if found is None else _lowest(fd, ticket + 1, END, found)
 
 
-def walk(fd: int) -> Iterator[Span]:
+def walk(fd: int) -> Iterator[LockedRange]:
     """Yield all tickets of others, in order."""
     ticket = QUEUE - 1
     while (found := after(fd, ticket)) is not None:
@@ -158,13 +158,13 @@ def lock_kind(fd: int) -> int | None:
     return None if found is None else found.kind
 
 
-def may_enter(fd: int, head: Span) -> bool:
+def may_enter(fd: int, head: LockedRange) -> bool:
     """Whether ringing this head of the line is worth it."""
     kind = lock_kind(fd)
     return kind is None or (kind == READ and head.kind == READ)
 
 
-def _lowest_in(fd: int, low: int, high: int, *, any_one: bool = False) -> Span | None:
+def _lowest_in(fd: int, low: int, high: int, *, any_one: bool = False) -> LockedRange | None:
     if low >= high:
         return None
     found = in_the_way(fd, WRITE, low, high - low)
@@ -173,8 +173,8 @@ def _lowest_in(fd: int, low: int, high: int, *, any_one: bool = False) -> Span |
     return _lowest(fd, low, high, found)
 
 
-def _lowest(fd: int, low: int, high: int, found: Span | None) -> Span | None:
-    best: Span | None = None
+def _lowest(fd: int, low: int, high: int, found: LockedRange | None) -> LockedRange | None:
+    best: LockedRange | None = None
     while found is not None:
         if found.start < QUEUE:
             low = found.end  # a holder that came through the line has it locked up to its ticket

@@ -32,7 +32,7 @@ _NAMELESS: Final[int] = getattr(os, "O_TMPFILE", 0) | os.O_RDWR | os.O_EXCL | os
 """How a file without a name is opened, in the directory that is given as its path."""
 
 
-class Span(NamedTuple):
+class LockedRange(NamedTuple):
     """A lock that somebody else has."""
 
     kind: int
@@ -86,17 +86,17 @@ def drop_all_and_look(fd: int, request: bytes) -> int | None:
     return start
 
 
-def in_the_way(fd: int, kind: int, start: int, length: int) -> Span | None:
+def in_the_way(fd: int, kind: int, start: int, length: int) -> LockedRange | None:
     """Some lock of another descriptor that conflicts; not always the first one."""
     return in_the_way_asked(fd, asked(kind, start, length))
 
 
-def in_the_way_asked(fd: int, request: bytes) -> Span | None:
+def in_the_way_asked(fd: int, request: bytes) -> LockedRange | None:
     found = _fcntl(fd, _GETLK, request)
     if found[_KIND] == _FREE:
         return None
     kind, _, start, length, _ = _FLOCK.unpack(found)
-    return Span(kind, start, length)
+    return LockedRange(kind, start, length)
 
 
 def start_in_the_way(fd: int, request: bytes) -> int | None:
@@ -133,7 +133,7 @@ def _exclude_each_other(one: int, path: str) -> bool:
     try:
         if not take(one, WRITE, 1, 1) or take(other, WRITE, 1, 1):
             return False
-        if in_the_way(other, WRITE, 0, END) != Span(WRITE, 1, 1):
+        if in_the_way(other, WRITE, 0, END) != LockedRange(WRITE, 1, 1):
             return False
         drop_all(one)
         return in_the_way(other, WRITE, 0, END) is None and take(other, WRITE, 1, 1)

@@ -266,7 +266,7 @@ class Recipe(Waiters):
         waiter, so the order of the line is kept.
         """
         old = state.file
-        with suppress(Crowded), holder_slots.Meta(old.fd):
+        with suppress(Crowded), holder_slots.SlotsMutex(old.fd):
             burial.finish(old)
         state.file = self.files.open(state.claim.key, state.claim.mode)
         try:

@@ -20,7 +20,7 @@ _BY_AGE: Final = b"lru_crawler metadump all\r\n"
 looked at often, as a lock is for which others wait: it may be missed."""
 
 
-class Asked(Protocol):
+class DumpingServer(Protocol):
     """What is needed of a server."""
 
     async def ask(self, packed: Sequence[bytes]) -> tuple[list[Reply], Greeted]: ...
@@ -28,7 +28,7 @@ class Asked(Protocol):
     async def ask_list(self, packed: bytes) -> list[Reply]: ...
 
 
-async def held(server: Asked, prefix: str) -> list[LockInfo]:
+async def held(server: DumpingServer, prefix: str) -> list[LockInfo]:
     """Those whose name begins so."""
     lines = await server.ask_list(_BY_TABLE)
     if lines[-1].code == BADCLASS:

@@ -18,7 +18,7 @@ from locknut.core.ports import Signal
 from locknut.core.values import Answer, Broken, Busy, Claim, Notice, Renewal
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.confirmations import Confirmation, Gathered
-from locknut.drivers.redis.endpoints import MACHINE, Clock, Endpoint
+from locknut.drivers.redis.endpoints import MACHINE, Endpoint, TimeAndChance
 from locknut.drivers.redis.links import Link, LoopDial, drop
 from locknut.drivers.redis.lua_scripts import Script
 from locknut.drivers.redis.streams import Stream
@@ -28,7 +28,7 @@ _EARLY: Final = 1000
 """More grants than this were never read together with the answers of askers that still run."""
 
 
-def asyncio_backend(endpoint: Endpoint, clock: Clock = MACHINE) -> RedisBackend:
+def asyncio_backend(endpoint: Endpoint, clock: TimeAndChance = MACHINE) -> RedisBackend:
     """Our own layout at one server. All tasks share one connection."""
     delivery = PushDelivery(clock)
     endpoint.latest.listen(delivery.moved)
@@ -128,7 +128,7 @@ class PushDelivery:
 
     sleeps_with_question = False
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: TimeAndChance) -> None:
         self._now = clock.now
         self._on_notice: Callable[[str | None, Notice], None] = _nobody
         self.channel = b"locknut:" + os.urandom(16).hex().encode()

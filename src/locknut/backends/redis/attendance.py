@@ -18,7 +18,7 @@ from locknut.backends.redis.server_port import Server
 from locknut.backends.redis.waiting_claims import RedisWatch, WaitingClaim
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Mode
-from locknut.drivers.redis.endpoints import Clock
+from locknut.drivers.redis.endpoints import TimeAndChance
 
 BEAT: Final = 1.0
 """Seconds between two questions for one name."""
@@ -62,7 +62,7 @@ class Attendance:
 class Attendances:
     """All our claims that wait, and what is known of them without asking for each."""
 
-    def __init__(self, server: Server, recipe: Recipe, delivery: Delivery, clock: Clock):
+    def __init__(self, server: Server, recipe: Recipe, delivery: Delivery, clock: TimeAndChance):
         self._server = server
         self._recipe = recipe
         self._delivery = delivery

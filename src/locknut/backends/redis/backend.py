@@ -51,7 +51,7 @@ from locknut.core.values import (
     Renewal,
 )
 from locknut.drivers.redis.confirmations import Unconfirmed
-from locknut.drivers.redis.endpoints import Clock
+from locknut.drivers.redis.endpoints import TimeAndChance
 
 CAPABILITIES: Final = frozenset(
     {
@@ -86,7 +86,9 @@ class RedisBackend(BaseBackend):
     passes_notes = True
     notices_hang_up = True
 
-    def __init__(self, server: Server, delivery: Delivery, recipe: Recipe, clock: Clock) -> None:
+    def __init__(
+        self, server: Server, delivery: Delivery, recipe: Recipe, clock: TimeAndChance
+    ) -> None:
         self._server = server
         self._delivery = delivery
         self._recipe = recipe

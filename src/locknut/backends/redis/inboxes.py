@@ -15,7 +15,7 @@ from locknut.backends.redis.waiting_claims import WaitingClaim
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Granted, Notice, Renewal
 from locknut.drivers.redis.connections import Connection
-from locknut.drivers.redis.endpoints import Clock
+from locknut.drivers.redis.endpoints import TimeAndChance
 from locknut.drivers.redis.settings import Settings
 from locknut.drivers.redis.wire import NOTHING
 from locknut.errors import BackendError, BackendUnavailable
@@ -69,7 +69,7 @@ class InboxDelivery:
 
     sleeps_with_question = True
 
-    def __init__(self, pool: Connections, recipe: Recipe, clock: Clock, *, confirmed: bool):
+    def __init__(self, pool: Connections, recipe: Recipe, clock: TimeAndChance, *, confirmed: bool):
         self._pool = pool
         self._recipe = recipe
         self._now = clock.now

@@ -12,11 +12,11 @@ from locknut.backends.redis.server_port import SendMany, understood
 from locknut.core.findings import Check
 from locknut.core.values import Claim
 from locknut.drivers.redis.confirmations import Confirmation
-from locknut.drivers.redis.endpoints import MACHINE, Clock
+from locknut.drivers.redis.endpoints import MACHINE, TimeAndChance
 from locknut.drivers.redis.lua_scripts import Script
 
 
-def blocking_backend(pool: Connections, clock: Clock = MACHINE) -> RedisBackend:
+def blocking_backend(pool: Connections, clock: TimeAndChance = MACHINE) -> RedisBackend:
     """Our own layout at one server. A connection per caller, kept for the next one."""
     server, recipe = BlockingServer(pool), Recipe()
     delivery = InboxDelivery(pool, recipe, clock, confirmed=server.confirmation is not None)

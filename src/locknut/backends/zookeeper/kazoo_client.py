@@ -100,7 +100,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         return select.select(*args, **kwargs)
 
 
-class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
+class SharedKazooClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
     """kazoo's client, with a connection that callers may send on."""
 
     def __init__(self, settings: Settings, now: Callable[[], float]) -> None:

@@ -163,7 +163,7 @@ class Session:
         with self._mutex:
             if not self._unstarted():
                 return
-            client = kazoo_client.Client(self.settings, self._now)
+            client = kazoo_client.SharedKazooClient(self.settings, self._now)
             if self._client is not None:
                 # The reason why there is no connection stays known until the new client has tried.
                 client._connection.turned_away = self._client.turned_away

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from locknut.core import validation
+from locknut.drivers import server_urls
 from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -18,14 +19,7 @@ NAME: Final = "etcd"
 PORT: Final = 2379
 COMMAND_LIMIT: Final = 2.0
 """Seconds after which a command counts as unanswered. A member without a leader takes seven."""
-_TLS: Final = (
-    "ssl_ca_certs",
-    "ssl_certfile",
-    "ssl_keyfile",
-    "ssl_password",
-    "ssl_check_hostname",
-)
-OPTIONS: Final = ("socket_timeout", "socket_connect_timeout", *_TLS)
+OPTIONS: Final = ("socket_timeout", "socket_connect_timeout", *server_urls.TLS_OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,29 +54,17 @@ def read(url: Url, others: Sequence[str] = ()) -> Settings:
     if login and not (user and password):
         raise _wrong("a login needs both: etcd://user:password@host")
     secure = url.scheme == "etcd+tls"
-    if not secure and any(each in url.options for each in _TLS):
+    if not secure and any(each in url.options for each in server_urls.TLS_OPTIONS):
         raise _wrong("options that begin with ssl_ need an etcd+tls:// URL")
     limit = _seconds(url, "socket_timeout", COMMAND_LIMIT)
     return Settings(
-        hosts=tuple(_address(each) for each in hosts),
+        hosts=tuple(server_urls.address(each, PORT, NAME) for each in hosts),
         limit=limit,
         connect_limit=_seconds(url, "socket_connect_timeout", limit),
         username=unquote(user),
         password=unquote(password),
         tls=_tls(url.options) if secure else None,
     )
-
-
-def _address(text: str) -> tuple[str, int]:
-    """`host`, `host:port`, `[::1]` or `[::1]:port`."""
-    host, _, rest = text.partition("]") if text.startswith("[") else ("", "", "")
-    if host:
-        host, port = host[1:], rest.removeprefix(":")
-    else:
-        host, _, port = text.partition(":")
-    if port and not (port.isdecimal() and 0 < int(port) < 65536):
-        raise _wrong(f"the port of an etcd: URL is a number below 65536, got {port!r}")
-    return validation.host(host, NAME) or "localhost", int(port or PORT)
 
 
 def _seconds(url: Url, option: str, default: float) -> float:
@@ -94,18 +76,7 @@ def _seconds(url: Url, option: str, default: float) -> float:
 
 
 def _tls(options: dict[str, str]) -> ssl.SSLContext:
-    """Certificates are always checked, and so is the server's name, unless the URL says not to."""
-    named = options.get("ssl_check_hostname", "true")
-    if named not in {"true", "false"}:
-        raise _wrong(f"ssl_check_hostname={named!r}: expected true or false")
-    try:
-        context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
-        if "ssl_certfile" in options:
-            files = options["ssl_certfile"], options.get("ssl_keyfile")
-            context.load_cert_chain(*files, password=options.get("ssl_password"))
-    except OSError as error:
-        raise _wrong(f"the files of the ssl_ options could not be read: {error}") from error
-    context.check_hostname = named == "true"
+    context = server_urls.tls(options, NAME)
     context.set_alpn_protocols(["h2"])
     return context
 

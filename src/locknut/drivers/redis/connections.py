@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any, Final, NoReturn
 
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.endpoints import MACHINE, Clock
+from locknut.drivers.redis.endpoints import MACHINE, TimeAndChance
 from locknut.drivers.redis.recovery import keep_alive
 from locknut.drivers.redis.settings import Settings
 from locknut.runtimes import sockets
@@ -157,7 +157,7 @@ def _hung_up() -> NoReturn:
 class BlockingDial:
     """How the blocking colour opens a connection and asks something on it."""
 
-    def __init__(self, clock: Clock = MACHINE):
+    def __init__(self, clock: TimeAndChance = MACHINE):
         self.clock = clock
 
     async def open(self, settings: Settings, *, curious: bool = False) -> Connection:

@@ -30,7 +30,7 @@ was silent is asked again, and waited for as long as a command may take."""
 log = logging.getLogger("locknut.redis")
 
 
-class Clock(Protocol):
+class TimeAndChance(Protocol):
     """What connections take from the runtime of their user: time, and chance."""
 
     def now(self) -> float: ...
@@ -69,7 +69,7 @@ class Dial(Protocol[P]):
     """How one colour opens a connection and asks something on it; no answer is an OSError."""
 
     @property
-    def clock(self) -> Clock: ...
+    def clock(self) -> TimeAndChance: ...
 
     async def open(self, settings: Settings, *, curious: bool = False) -> P: ...
 

@@ -15,8 +15,8 @@ from locknut.drivers.redis.endpoints import (
     LONG_IDLE,
     MACHINE,
     SLOW_TO_OPEN,
-    Clock,
     Endpoint,
+    TimeAndChance,
     overtaken,
 )
 from locknut.drivers.redis.recovery import Recovery
@@ -34,7 +34,7 @@ class LoopDial:
         self,
         pushed: Callable[[Stream, list[Any]], None],
         lost: Callable[[Stream], None],
-        clock: Clock = MACHINE,
+        clock: TimeAndChance = MACHINE,
     ):
         self._pushed = pushed
         self._lost = lost

@@ -18,8 +18,8 @@ from locknut.drivers.redis.endpoints import (
     LONG_IDLE,
     MACHINE,
     SLOW_TO_OPEN,
-    Clock,
     Endpoint,
+    TimeAndChance,
     overtaken,
 )
 from locknut.drivers.redis.owed_answers import OwedAnswers
@@ -39,7 +39,7 @@ has hung up, and a release that is sent to nobody is a release in doubt."""
 class Pool:
     """The idle connections of one backend to one endpoint."""
 
-    def __init__(self, endpoint: Endpoint, clock: Clock = MACHINE):
+    def __init__(self, endpoint: Endpoint, clock: TimeAndChance = MACHINE):
         self._endpoint = endpoint
         self._dial = BlockingDial(clock)
         self._latest = endpoint.latest

@@ -6,7 +6,7 @@ import contextlib
 import socket
 from typing import Final
 
-from locknut.drivers.redis.endpoints import Clock
+from locknut.drivers.redis.endpoints import TimeAndChance
 from locknut.errors import BackendUnavailable
 
 FIRST_PAUSE: Final = 0.01
@@ -24,12 +24,12 @@ class Recovery:
         self._until = float("-inf")
         self._why = ""
 
-    def ensure_time(self, clock: Clock) -> None:
+    def ensure_time(self, clock: TimeAndChance) -> None:
         """Raise if it was tried just now, by somebody else."""
         if self._failures and clock.now() < self._until:
             raise BackendUnavailable(self._why, backend="redis")
 
-    def failed(self, error: Exception, clock: Clock) -> None:
+    def failed(self, error: Exception, clock: TimeAndChance) -> None:
         # One failure does not mean that it is gone for longer: the next caller may reach it.
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**self._failures) if self._failures else 0.0
         self._failures = min(self._failures + 1, 10)

@@ -16,13 +16,13 @@ from typing import Any, Self
 
 from locknut.guards.fences import Fenced, fence_of
 from locknut.guards.redis import steps
-from locknut.guards.redis.guard import Guard
+from locknut.guards.redis.guard import RedisGuardBase
 from locknut.guards.redis.steps import Command, Word
 
 __all__ = ["RedisGuard"]
 
 
-class RedisGuard(Guard):
+class RedisGuard(RedisGuardBase):
     """Guards what belongs to one key, for one holder at a time: make a new one for each hold."""
 
     async def newest(self) -> int | None:

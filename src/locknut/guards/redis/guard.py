@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from locknut.guards.redis import steps
 
 
-class Client(Protocol):
+class RedisClient(Protocol):
     """What is needed of a client of redis-py (or valkey-py, or a cluster's), in its own colour."""
 
     def evalsha(self, sha: str, numkeys: int, *keys_and_args: Any) -> Any: ...
@@ -17,10 +17,10 @@ class Client(Protocol):
     def get(self, name: str) -> Any: ...
 
 
-class Guard:
+class RedisGuardBase:
     """Entered with one fence, for what belongs to one key."""
 
-    def __init__(self, client: Client, key: str) -> None:
+    def __init__(self, client: RedisClient, key: str) -> None:
         self._client = client
         self.key = steps.resource(key)
         self.record = steps.record_of(key)

@@ -23,18 +23,18 @@ from typing import Any, Self
 from locknut.core.holding import LeaseCore
 from locknut.guards.fences import Fenced, fence_of
 from locknut.guards.sql.dialects import Asking, Row, T
-from locknut.guards.sql.guard import TABLE, Guard
+from locknut.guards.sql.guard import TABLE, SqlGuardBase
 from locknut.guards.sql.held_transaction import HeldTransaction
 from locknut.guards.sql.own_connection import OwnConnection, plain
 
 __all__ = ["SqlGuard", "create_table", "while_held"]
 
 
-class SqlGuard(Guard):
+class SqlGuard(SqlGuardBase):
     """Guards what belongs to one name, for one holder at a time: enter it in each transaction.
 
     The newest fence is kept in a table beside the data, for ever. Everybody who changes the data
-    must come through a guard; who does not is not refused.
+    must come through a guard; a writer that does not is not refused.
     """
 
     _awaits = False

@@ -18,14 +18,14 @@ from typing import Any, Self
 from locknut.core.holding import LeaseCore
 from locknut.guards.fences import Fenced, fence_of
 from locknut.guards.sql.dialects import Asking, Row, T
-from locknut.guards.sql.guard import TABLE, Guard
+from locknut.guards.sql.guard import TABLE, SqlGuardBase
 from locknut.guards.sql.held_transaction import HeldTransaction
 from locknut.guards.sql.own_connection import OwnConnection, plain
 
 __all__ = ["SqlGuard", "create_table", "while_held"]
 
 
-class SqlGuard(Guard):
+class SqlGuard(SqlGuardBase):
     """Guards what belongs to one name, for one holder at a time: enter it in each transaction."""
 
     _awaits = True

@@ -12,7 +12,7 @@ from locknut.guards.sql.own_connection import OwnConnection
 TABLE = "locknut_guards"
 
 
-class Guard:
+class SqlGuardBase:
     """Entered with one fence, for what belongs to one name."""
 
     _awaits: bool

@@ -14,7 +14,7 @@ from locknut.testing.conformance.scene import Scene
 from locknut.testing.conformance.suite import Part, needs
 
 
-class Recorder:
+class ReportLog:
     """A sink and its observer in one: keeps what it is told."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Recorder:
         self.renewals: list[RenewalReport] = []
         self.commands: list[CommandReport] = []
 
-    def observer(self) -> Recorder:
+    def observer(self) -> ReportLog:
         return self
 
     def on_event(self, event: Event) -> None:
@@ -49,7 +49,7 @@ class Reports(Part):
     """What listeners and observers are told, so that counting it comes out right."""
 
     async def test_commands_are_timed_while_somebody_measures(self, scene: Scene) -> None:
-        locks, recorder = scene.connect(), Recorder()
+        locks, recorder = scene.connect(), ReportLog()
         stop = opening.observe(recorder, locks)
         async with locks.lock("x"):
             await locks.info("x")
@@ -63,7 +63,7 @@ class Reports(Part):
         assert not recorder.commands
 
     async def test_a_renewal_tells_how_much_was_left(self, scene: Scene) -> None:
-        locks, recorder = scene.connect(), Recorder()
+        locks, recorder = scene.connect(), ReportLog()
         lease = await locks.lock("x", ttl=scene.safe_ttl).acquire()
         opening.observe(recorder, locks)
         await lease.renew()

@@ -26,7 +26,7 @@ from locknut.drivers.redis import wire
 from locknut.drivers.redis.cluster.node_links import NodeLinks
 from locknut.drivers.redis.cluster.routing import Cluster
 from locknut.drivers.redis.confirmations import Confirmation, Gathered
-from locknut.drivers.redis.endpoints import Clock
+from locknut.drivers.redis.endpoints import TimeAndChance
 from locknut.drivers.redis.links import LoopDial, drop
 from locknut.drivers.redis.lua_scripts import Script
 from locknut.drivers.redis.streams import Stream
@@ -110,7 +110,7 @@ class LoopCluster:
 class ShardedDelivery(PushDelivery):
     """Each lock that is waited for has a channel of its own, in its own slot."""
 
-    def __init__(self, clock: Clock):
+    def __init__(self, clock: TimeAndChance):
         super().__init__(clock)
         self._name = os.urandom(8).hex().encode()
         self.sharded = True
@@ -152,7 +152,7 @@ class ShardedDelivery(PushDelivery):
 class ShardedBackend(RedisBackend):
     """Listens to a lock's channel, at the node that has it, before it asks for a lock once more."""
 
-    def __init__(self, cluster: Cluster, clock: Clock):
+    def __init__(self, cluster: Cluster, clock: TimeAndChance):
         self._shards = ShardedDelivery(clock)
         dial = LoopDial(self._shards.pushed, self._shards.lost, clock)
         self._cluster = LoopCluster(cluster, dial)

@@ -13,11 +13,11 @@ from locknut.backends.redis.sync import BlockingServer
 from locknut.core.values import Claim
 from locknut.drivers.redis.cluster.node_pools import NodePools
 from locknut.drivers.redis.cluster.routing import Cluster
-from locknut.drivers.redis.endpoints import Clock
+from locknut.drivers.redis.endpoints import TimeAndChance
 from locknut.drivers.redis.pools import Pool
 
 
-def blocking_cluster_backend(cluster: Cluster, clock: Clock) -> RedisBackend:
+def blocking_cluster_backend(cluster: Cluster, clock: TimeAndChance) -> RedisBackend:
     """As at one server; the names of all locks are on all masters together."""
     pools, recipe = NodePools(cluster, clock), Recipe()
     server = BlockingCluster(pools)

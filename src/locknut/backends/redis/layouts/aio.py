@@ -13,14 +13,16 @@ from locknut.backends.redis.layouts.foreign_layout import Layout
 from locknut.backends.redis.recipe import BROKEN
 from locknut.core.ports import Signal
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.endpoints import Clock, Endpoint
+from locknut.drivers.redis.endpoints import Endpoint, TimeAndChance
 from locknut.drivers.redis.links import Link, LoopDial
 from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendError
 from locknut.runtimes.inline_future import InlineFuture
 
 
-def asyncio_foreign_backend(endpoint: Endpoint, layout: Layout, clock: Clock) -> ForeignBackend:
+def asyncio_foreign_backend(
+    endpoint: Endpoint, layout: Layout, clock: TimeAndChance
+) -> ForeignBackend:
     """One connection, on which all waiters listen."""
     delivery = PushDelivery(clock)
     endpoint.latest.listen(delivery.moved)

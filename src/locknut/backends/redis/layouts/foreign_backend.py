@@ -21,7 +21,7 @@ from locknut.core.findings import Check
 from locknut.core.ports import Signal
 from locknut.core.values import Answer, Busy, Claim, Granted, LockInfo, Notice
 from locknut.drivers.redis import wire
-from locknut.drivers.redis.endpoints import Clock
+from locknut.drivers.redis.endpoints import TimeAndChance
 from locknut.errors import Unsupported
 
 
@@ -58,7 +58,7 @@ class ForeignBackend(BaseBackend):
     passes_notes = True
     notices_hang_up = True
 
-    def __init__(self, server: Server, ears: Ears, layout: Layout, clock: Clock):
+    def __init__(self, server: Server, ears: Ears, layout: Layout, clock: TimeAndChance):
         self.name = f"redis?layout={layout.name}"
         self.capabilities = layout.capabilities
         self._server = server

@@ -16,7 +16,7 @@ from locknut.core.ports import Signal
 from locknut.core.values import Notice, Renewal
 from locknut.drivers.redis import wire
 from locknut.drivers.redis.connections import Connection
-from locknut.drivers.redis.endpoints import Clock
+from locknut.drivers.redis.endpoints import TimeAndChance
 from locknut.drivers.redis.pools import Pool
 from locknut.runtimes.deadlines import within
 from locknut.runtimes.threads import run
@@ -29,7 +29,7 @@ _LOST: Final = (OSError, HiredisError)
 """A connection that is of no use any more; `BackendUnavailable` is one of the first."""
 
 
-def blocking_foreign_backend(pool: Pool, layout: Layout, clock: Clock) -> ForeignBackend:
+def blocking_foreign_backend(pool: Pool, layout: Layout, clock: TimeAndChance) -> ForeignBackend:
     """A connection per caller, kept for the next one."""
     return ForeignBackend(BlockingServer(pool), ThreadEars(pool, clock), layout, clock)
 
@@ -39,7 +39,7 @@ class ThreadEars:
 
     waiters: Collection[bytes] = ()
 
-    def __init__(self, pool: Pool, clock: Clock):
+    def __init__(self, pool: Pool, clock: TimeAndChance):
         self._pool = pool
         self._now = clock.now
 

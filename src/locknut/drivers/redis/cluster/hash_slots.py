@@ -11,7 +11,7 @@ from hiredis import ReplyError
 from locknut.drivers.redis.settings import Settings
 
 if TYPE_CHECKING:
-    from locknut.drivers.redis.cluster.views import View
+    from locknut.drivers.redis.cluster.views import NodeView
 
 SLOTS: Final = 16384
 Address = tuple[str, int]
@@ -72,7 +72,7 @@ class SlotMap:
     def masters(self) -> list[Address]:
         return list(dict.fromkeys(each for each in self._owners if each is not None))
 
-    def learn(self, view: View) -> None:
+    def learn(self, view: NodeView) -> None:
         """What the best of the nodes said."""
         owners: list[Address | None] = [None] * SLOTS
         for first, last, address in view.ranges:

@@ -12,7 +12,7 @@ from locknut.drivers.redis.cluster.hash_slots import Address
 from locknut.drivers.redis.cluster.routing import Answers, Cluster, Node, Routes
 from locknut.drivers.redis.cluster.silence import Silence
 from locknut.drivers.redis.connections import BlockingDial, Connection
-from locknut.drivers.redis.endpoints import MACHINE, Clock
+from locknut.drivers.redis.endpoints import MACHINE, TimeAndChance
 from locknut.drivers.redis.fan_out import ask_all
 from locknut.drivers.redis.pools import Pool
 from locknut.drivers.redis.settings import Settings
@@ -27,7 +27,7 @@ _SILENT: Final = 0.2
 class NodePool(Pool):
     """The connections to one node: while it is silent, nobody waits for it a second time."""
 
-    def __init__(self, node: Node, clock: Clock):
+    def __init__(self, node: Node, clock: TimeAndChance):
         super().__init__(node, clock)
         self._silence = Silence(node.settings)
 
@@ -57,7 +57,7 @@ class NodePool(Pool):
 class NodePools(Routes):
     """The idle connections of one backend, to all nodes: used as a `Pool` is."""
 
-    def __init__(self, cluster: Cluster, clock: Clock = MACHINE):
+    def __init__(self, cluster: Cluster, clock: TimeAndChance = MACHINE):
         super().__init__(cluster, clock)
         self._dial = BlockingDial(clock)
         self._pools: dict[Address, NodePool] = {}

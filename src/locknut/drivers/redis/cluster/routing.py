@@ -22,9 +22,9 @@ from locknut.drivers.redis.cluster.hash_slots import (
     redirect,
     slot_of,
 )
-from locknut.drivers.redis.cluster.views import Survey, View, view
+from locknut.drivers.redis.cluster.views import NodeView, Survey, view
 from locknut.drivers.redis.confirmations import Confirmation, Unconfirmed
-from locknut.drivers.redis.endpoints import BRIEFLY, Clock, Dial, EvictionCheck, Latest, P
+from locknut.drivers.redis.endpoints import BRIEFLY, Dial, EvictionCheck, Latest, P, TimeAndChance
 from locknut.drivers.redis.recovery import Recovery
 from locknut.drivers.redis.settings import Settings
 from locknut.errors import BackendError, BackendUnavailable, ConfigurationError
@@ -101,7 +101,7 @@ class Cluster:
         self._learned = dial.clock.now()
         self._recovery.reached()
 
-    async def _view(self, dial: Dial[P], settings: Settings) -> View:
+    async def _view(self, dial: Dial[P], settings: Settings) -> NodeView:
         peer = await dial.open(settings)
         try:
             ranges = await dial.ask(peer, _SLOTS)
@@ -138,7 +138,7 @@ class Node:
 class Routes(ABC):
     """Sends each command to the node that has its slot, and follows where nodes point."""
 
-    def __init__(self, cluster: Cluster, clock: Clock):
+    def __init__(self, cluster: Cluster, clock: TimeAndChance):
         self.cluster = cluster
         self._now = clock.now
         self._lagging: dict[Address, float] = {}

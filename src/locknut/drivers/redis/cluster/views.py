@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ENOUGH: Final = 2
 
 
-class View(NamedTuple):
+class NodeView(NamedTuple):
     """What one node said."""
 
     address: Address
@@ -40,7 +40,7 @@ class View(NamedTuple):
         return self.well, self.epoch, self.covered
 
 
-def view(address: Address, slots: Any, facts: Any) -> View:
+def view(address: Address, slots: Any, facts: Any) -> NodeView:
     """From the answers to CLUSTER SLOTS and CLUSTER INFO; an ACL may forbid the second."""
     ranges = []
     for first, last, master, *_ in slots:
@@ -49,17 +49,17 @@ def view(address: Address, slots: Any, facts: Any) -> View:
         if name != "?":
             ranges.append((first, last, (name, master[1])))
     if not isinstance(facts, bytes):
-        return View(address, ranges, well=True, epoch=-1)
+        return NodeView(address, ranges, well=True, epoch=-1)
     known = dict(line.split(":", 1) for line in facts.decode().split() if ":" in line)
     well = known.get("cluster_state") == "ok"
-    return View(address, ranges, well, int(known.get("cluster_current_epoch", -1)))
+    return NodeView(address, ranges, well, int(known.get("cluster_current_epoch", -1)))
 
 
 class Survey:
     """The nodes that have been asked, and what they said."""
 
     def __init__(self) -> None:
-        self._views: list[View] = []
+        self._views: list[NodeView] = []
         self._failed: dict[Address, BackendError] = {}
         self._silent: list[Settings] = []
         """The nodes that had little time to answer, and get more if no other knows any slot."""
@@ -79,7 +79,7 @@ class Survey:
                 return None if usable and address in suspects else settings
         return self._silent.pop(0) if self._silent and not usable else None
 
-    def add(self, view: View) -> None:
+    def add(self, view: NodeView) -> None:
         self._views.append(view)
         self._failed.pop(view.address, None)
 
@@ -92,7 +92,7 @@ class Survey:
         """Whether it was asked before."""
         return (settings.host, settings.port) in self._failed
 
-    def best(self) -> View:
+    def best(self) -> NodeView:
         """The view to believe; where there is none, why."""
         usable = self._usable()
         if usable:
@@ -111,5 +111,5 @@ class Survey:
         poor = {each.address for each in self._views if best is None or each.rank < best}
         return poor | self._failed.keys()
 
-    def _usable(self) -> list[View]:
+    def _usable(self) -> list[NodeView]:
         return [each for each in self._views if each.covered]
