@@ -1,31 +1,20 @@
-"""A server that is killed, stands still, forgets or is not answered: nothing is lost or left."""
+"""A server that is killed or forgets, connections that are cut or inherited: nothing is lost."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from contextlib import suppress
 
 import pytest
 
 import locknut
-from locknut import aio
 from locknut.backends.sql.mysql.engine import open_url
 from locknut.errors import BackendError, BackendUnavailable
-from locknut.testing import FaultProxy
 from locknut.urls import parse
 from tests.backends.mysql.conftest import PATIENCE, acquired, eventually, in_thread, stranger_of
 from tests.forks.child import in_child
 from tests.servers.databases import Database
 
 pytestmark = pytest.mark.faults
-WAITING = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
-LATE = 3.0
-"""How late a caller may be on a busy machine."""
-
-
-def stranded(locks: locknut.Locks, name: str) -> bool:
-    return locks.info(name).locked
 
 
 @pytest.mark.slow
@@ -53,73 +42,6 @@ def test_killed_connections_cost_no_lock(database: Database) -> None:
             lease.renew()
         lease.release()
         assert not locks.info("x").locked
-
-
-@pytest.mark.parametrize("colour", ["blocking", "asyncio"])
-def test_a_server_that_stands_still(database: Database, colour: str) -> None:
-    """A caller with a timeout returns at it, in both colours; what it asked for is undone."""
-
-    async def on_a_loop() -> float:
-        async with aio.connect(database.url) as locks:
-            async with locks.lock("x"):
-                pass
-            database.server.stop()
-            begun = time.monotonic()
-            try:
-                with suppress(BackendUnavailable):
-                    assert await locks.lock("x").acquire(timeout=0.5) is None
-                return time.monotonic() - begun
-            finally:
-                database.server.cont()
-
-    def on_a_thread() -> float:
-        with locknut.connect(database.url) as locks:
-            acquired(locks.lock("x")).release()
-            database.server.stop()
-            begun = time.monotonic()
-            try:
-                with suppress(BackendUnavailable):
-                    assert locks.lock("x").acquire(timeout=0.5) is None
-                return time.monotonic() - begun
-            finally:
-                database.server.cont()
-
-    took = on_a_thread() if colour == "blocking" else asyncio.run(on_a_loop())
-    assert took < 0.5 + LATE
-    with locknut.connect(database.url) as locks:
-        eventually(lambda: not stranded(locks, "x"), "something was left behind")
-
-
-def test_closing_is_short_while_the_server_stands_still(database: Database) -> None:
-    locks = locknut.connect(database.url)
-    leases = [acquired(locks.lock(f"x{number}", ttl=60)) for number in range(20)]
-    assert all(leases)
-    database.server.stop()
-    try:
-        begun = time.monotonic()
-        locks.close()
-        assert time.monotonic() - begun < 10
-    finally:
-        database.server.cont()
-
-
-def test_answers_that_are_lost(database: Database) -> None:
-    """The acquire was done, and its answer lost: asked again, it is the same hold and number."""
-    with FaultProxy((database.server.host, database.server.port)) as proxy:
-        url = database.url_through(proxy.port)
-        with locknut.connect(f"{url}?timeout=1s") as locks:
-            acquired(locks.lock("x")).release()
-            proxy.replies.swallow()
-            asked = in_thread(lambda: locks.lock("x", ttl=60).acquire(timeout=PATIENCE))
-            held = "SELECT COUNT(*) FROM locknut_locks WHERE holders <> ''"
-            eventually(lambda: database.ask(held) == [(1,)], "it did not arrive")
-            proxy.heal()
-            proxy.cut()
-            (lease,) = asked()
-            assert lease is not None
-            lease.check()  # type: ignore[attr-defined]
-            lease.release()  # type: ignore[attr-defined]
-            assert not locks.info("x").locked
 
 
 def test_an_older_state_gives_no_old_numbers(database: Database) -> None:

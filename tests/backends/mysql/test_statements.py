@@ -207,9 +207,9 @@ def test_beats_are_kept_and_run_out(database: Database) -> None:
     made = table(database)
     run(made.beat("one", LONG))
     run(made.beat("two", 1))
-    assert run(made.living(["one", "two", "three"])) == {"one"}
+    assert run(made.living(["one", "two", "three"], 2 * LONG)) == {"one"}
     run(made.beat("two", LONG))
-    assert run(made.living(["one", "two", "three"])) == {"one", "two"}
+    assert run(made.living(["one", "two", "three"], 2 * LONG)) == {"one", "two"}
     run(made.close())
 
 

@@ -38,19 +38,29 @@ def test_hostile_names_are_different_locks(url: str) -> None:
             lease.release()
 
 
-def test_settings_of_the_server_change_nothing(database: Database) -> None:
-    """A mode that escapes and quotes otherwise, no autocommit, another isolation."""
+@pytest.mark.parametrize("mode", ["lease", "session"])
+def test_settings_of_the_server_change_nothing(database: Database, mode: str) -> None:
+    """A mode that escapes and quotes otherwise, or assigns all columns at once (MariaDB has it); no
+    autocommit; the strictest isolation.
+    """
     server = database.server
     before = server.ask("SELECT @@GLOBAL.sql_mode, @@GLOBAL.autocommit")[0]
-    server.ask("SET GLOBAL sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT'")
+    ours = ",SIMULTANEOUS_ASSIGNMENT" if server.scheme == "mariadb" else ""
+    server.ask(f"SET GLOBAL sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT{ours}'")
     server.ask("SET GLOBAL autocommit = 0")
+    server.ask("SET GLOBAL TRANSACTION ISOLATION LEVEL SERIALIZABLE")
     try:
-        with locknut.connect(database.url) as locks, locks.lock('it\'s \\ "so"'):
-            assert database.ask("SELECT COUNT(*) FROM locknut_locks WHERE holders <> ''") == [(1,)]
-            assert [each.name for each in locks.list()] == ['it\'s \\ "so"']
+        with locknut.connect(f"{database.url}?mode={mode}") as locks:
+            for _ in range(3):  # each way to take it and to give it back
+                with locks.lock('it\'s \\ "so"', timeout=20):
+                    held = "SELECT COUNT(*) FROM locknut_locks WHERE holders <> ''"
+                    assert database.ask(held) == [(1,)]
+                    assert [each.name for each in locks.list()] == ['it\'s \\ "so"']
+                assert not locks.list()
     finally:
         server.ask(f"SET GLOBAL sql_mode = '{before[0]}'")
         server.ask(f"SET GLOBAL autocommit = {before[1]}")
+        server.ask("SET GLOBAL TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 
 
 @pytest.mark.slow

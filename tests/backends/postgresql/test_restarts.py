@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from contextlib import suppress
 
 import pytest
 
-from locknut import aio
 from locknut.errors import AcquireTimeout, BackendUnavailable
-from locknut.testing import FaultProxy
 from locknut.testing.conformance.colours import Colour
-from tests.backends.postgresql.conftest import BUSY, connect, eventually, listens, rows, until
+from tests.backends.postgresql.conftest import BUSY, connect, listens, until
 from tests.servers.databases import Database
 from tests.servers.postgresql import PostgresServer
 
@@ -81,46 +78,6 @@ def test_a_timeout_is_kept_though_the_server_hangs(
     paint.run(story())
 
 
-def test_closing_is_short_though_the_server_hangs(
-    own_server: PostgresServer, own_database: Database, paint: Colour
-) -> None:
-    async def story() -> None:
-        locks = connect(paint, own_database.url)
-        for number in range(20):
-            await locks.lock(f"x{number}").acquire()
-        own_server.stop()
-        try:
-            began = time.monotonic()
-            with suppress(BackendUnavailable):
-                await locks.close()
-            assert time.monotonic() - began < 6 + BUSY
-        finally:
-            own_server.cont()
-
-    paint.run(story())
-
-
-def test_an_answer_that_is_lost_is_asked_for_again(database: Database, paint: Colour) -> None:
-    async def story() -> None:
-        with FaultProxy((database.server.host, database.server.port)) as proxy:
-            locks = connect(paint, database.url_through(proxy.port))
-            async with locks.lock("warm"):
-                pass
-            proxy.replies.swallow()
-            asked = paint.spawn(lambda: locks.lock("x").acquire(timeout=60))
-            await until(paint, lambda: any(holder for holder, _, _ in rows(database)))
-            proxy.replies.forward()
-            proxy.cut()
-            lease = await asked.result(60)
-            held = (await locks.info("x")).holders
-            assert [each.fence for each in held] == [lease.fence]
-            await lease.release()
-            await locks.close()
-        assert not any(holder for holder, _, _ in rows(database))
-
-    paint.run(story())
-
-
 def test_a_waiter_whose_connections_are_cut_is_still_woken(
     database: Database, paint: Colour
 ) -> None:
@@ -138,26 +95,3 @@ def test_a_waiter_whose_connections_are_cut_is_still_woken(
         await others.close()
 
     paint.run(story())
-
-
-def test_a_cancelled_task_leaves_nothing(database: Database) -> None:
-    """The command goes on to its end, and is undone: no hold, no place in line."""
-
-    async def story() -> None:
-        async with aio.connect(database.url, namespace="t") as locks:
-            async with locks.lock("warm"):
-                pass
-            for pause in (0.0, 0.0005, 0.002, 0.005, 0.01) * 4:
-                task = asyncio.create_task(locks.lock("x").acquire())
-                await asyncio.sleep(pause)
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    lease = await task
-                    assert lease is not None
-                    await lease.release()
-        eventually(
-            lambda: not any(holder or line for holder, line, _ in rows(database)),
-            "something was left behind",
-        )
-
-    asyncio.run(story())

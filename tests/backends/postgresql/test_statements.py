@@ -29,7 +29,8 @@ TYPES = {
     **dict.fromkeys(("claim_id", "facts", "holders", "company", "line", "others"), ("text", "'x'")),
     **dict.fromkeys(("mode", "owner"), ("text", "'e'")),
     **dict.fromkeys(
-        ("ttl", "stamp", "fence", "expires", "known", "limit", "permits", "gate"), ("bigint", "1")
+        ("ttl", "stamp", "fence", "expires", "known", "limit", "longest", "permits", "gate"),
+        ("bigint", "1"),
     ),
     **dict.fromkeys(("ttls", "stamps"), ("bigint[]", "'{1}'")),
     "keys": ("bytea[]", "'{\"\\\\x6c\"}'"),

@@ -181,7 +181,8 @@ class Comparison:
     def _do_living(self, move: Move) -> None:
         clients = [self._client(move._replace(known=each)) for each in range(4)]
         living = {client for client, lasts in self._clients.items() if lasts}
-        assert run(self._table.living(clients)) == living, move
+        assert run(self._table.living(clients, 2 * HOUR)) == living, move
+        assert run(self._table.living(clients, HOUR // 2)) == set(), "by a clock that was set back"
 
     def _do_prune(self, move: Move) -> None:
         now = self._now()

@@ -81,9 +81,9 @@ class LocalTable:
         with self._mutex:
             self._store.beat(client, ttl, self._now())
 
-    async def living(self, clients: Sequence[str]) -> set[str]:
+    async def living(self, clients: Sequence[str], longest: int) -> set[str]:
         with self._mutex:
-            return self._store.living(clients, self._now())
+            return self._store.living(clients, longest, self._now())
 
     async def prune(self, limit: int) -> int:
         with self._mutex:

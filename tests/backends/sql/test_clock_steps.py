@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from locknut.backends.sql.backend import SqlBackend
 from locknut.backends.sql.table_port import US
-from locknut.backends.sql.waiting_claims import SILENCE
+from locknut.backends.sql.waiting_claims import AHEAD, BEAT, SILENCE
 from locknut.core.values import Busy, Granted, Renewal
 from locknut.runtimes.threads import run
 from tests.backends.sql.scene import Scene, claims
 
 HOUR = 3600.0
 TTL = 60.0
+HELD, WAITED, WANTED = claims(1, 2, 3, ttl=2 * HOUR)
 
 
 def set_clock(scene: Scene, seconds: float) -> None:
@@ -66,15 +68,43 @@ def test_set_back_what_a_dead_holder_left_stays_longer_unless_it_is_broken() -> 
     assert isinstance(run(dead.attempt(later, 0.0)), Granted)
 
 
-def test_set_back_the_place_of_a_dead_one_stays_longer() -> None:
+def line_of(scene: Scene) -> tuple[SqlBackend, SqlBackend, SqlBackend]:
+    """A holder, one that waits behind it and has said so, and a newcomer."""
+    holder, waiter, other = (scene.client() for _ in range(3))
+    run(holder.attempt(HELD, 0.0))
+    run(waiter.attempt(WAITED, 0.0))
+    scene.pass_time(BEAT)
+    run(waiter.attempt(WAITED, 0.0))
+    return holder, waiter, other
+
+
+def test_set_back_the_place_of_a_dead_one_is_free_soon() -> None:
+    """Its coming and its note seem to be of the future, which shows nothing."""
     scene = Scene()
-    holder, dead, other = (scene.client() for _ in range(3))
-    held, waited, wanted = claims(1, 2, 3)
-    run(holder.attempt(held, 0.0))
-    run(dead.attempt(waited, 0.0))
+    holder, _, other = line_of(scene)
     set_clock(scene, -HOUR)
-    run(holder.release(held))
-    scene.pass_time(SILENCE + 1)
-    assert isinstance(run(other.attempt(wanted, 0.0)), Busy)
-    scene.pass_time(HOUR)
-    assert isinstance(run(other.attempt(wanted, 0.0)), Granted)
+    run(holder.release(HELD))
+    assert isinstance(run(other.attempt(WANTED, 0.0)), Granted)
+
+
+def test_set_back_one_that_lives_says_so_anew_and_keeps_its_place() -> None:
+    scene = Scene()
+    holder, waiter, other = line_of(scene)
+    set_clock(scene, -HOUR)
+    scene.pass_time(BEAT)
+    run(waiter.attempt(WAITED, 0.0))
+    run(holder.release(HELD))
+    assert isinstance(run(other.attempt(WANTED, 0.0)), Busy)
+    assert [len(each.waiters) for each in run(other.inspect("a:x"))] == [2]
+    assert isinstance(run(waiter.attempt(WAITED, 0.0)), Granted)
+
+
+def test_set_back_by_little_its_place_stays_for_as_long() -> None:
+    """Also one that came after a statement began, which then waited for the row, is ahead of it."""
+    scene = Scene()
+    holder, _, other = line_of(scene)
+    set_clock(scene, -AHEAD / 2)
+    run(holder.release(HELD))
+    assert isinstance(run(other.attempt(WANTED, 0.0)), Busy)
+    scene.pass_time(AHEAD / 2 + SILENCE + 1)
+    assert isinstance(run(other.attempt(WANTED, 0.0)), Granted)

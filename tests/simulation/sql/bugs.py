@@ -18,6 +18,7 @@ from tests.simulation.sql import company_bugs, table_bugs
 from tests.simulation.sql.backend import SimSql
 from tests.simulation.sql.database import Database
 from tests.simulation.sql.engine import ASSUMED, SQL
+from tests.simulation.sql.far_back import SetFarBack
 from tests.simulation.sql.faults import SqlFaults
 from tests.simulation.sql.statements import SimTable
 from tests.simulation.sql.table_store import TableStore
@@ -170,6 +171,13 @@ BUGS: dict[str, Bug] = {
     "sql-leave-by-prefix": stored(table_bugs.LeavesByPrefix, "f", only=("fair",), sound=_NAMED),
     "sql-dead-by-age": stored(table_bugs.DeadSinceTheyCame, "f", only=("fair",)),
     "sql-never-dead": stored(table_bugs.NeverDead, "fg", _CRASHES, ("fair",)),
+    "sql-note-of-the-future": Bug(
+        replace(SQL, node=partial(SetFarBack, table=table_bugs.BelievesTheFuture)),
+        "fg",
+        SqlFaults(processes_crash=1.0, clock_set_back=0.3),
+        ("fair",),
+        sound=replace(SQL, node=SetFarBack),
+    ),
     "sql-no-net": believed(
         Patch(WaitingClaims, "_pause", until_rung),
         rules="f",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from locknut.backends.sql.table_port import RAW_STEP, US
+from locknut.backends.sql.waiting_claims import NOTED
 from locknut.core.values import LockInfo
 from tests.simulation.checker.history import Kind
 from tests.simulation.memory.node import EPOCH, NOBODY, Node, Order, SimStore, bare
@@ -283,7 +284,7 @@ class Database(Node):
         for state in self.view.states():
             for claim_id, waiting in state.line.items():
                 client = waiting.place.client  # who is next drops the places of dead ones
-                if self.table.living([client], now):
+                if self.table.living([client], NOTED, now):
                     yield bare(state.key), claim_id, "a place in line"
         for backend in self.backends:
             yield from backend.remembers()

@@ -161,8 +161,8 @@ class SimTable:
     async def beat(self, client: str, ttl: int) -> None:
         await self.send(lambda store, now: store.beat(client, ttl, now))
 
-    async def living(self, clients: Sequence[str]) -> set[str]:
-        found = await self.send(lambda store, now: store.living(clients, now))
+    async def living(self, clients: Sequence[str], longest: int) -> set[str]:
+        found = await self.send(lambda store, now: store.living(clients, longest, now))
         return cast("set[str]", found)
 
     async def prune(self, limit: int) -> int:

@@ -228,15 +228,22 @@ class LeavesByPrefix(PrunedSoon):
 class DeadSinceTheyCame(PrunedSoon):
     """A waiter is dead when it has waited for long: nobody looks for its note."""
 
-    def living(self, clients: Sequence[str], now: int) -> set[str]:
+    def living(self, clients: Sequence[str], longest: int, now: int) -> set[str]:
         return set()
 
 
 class NeverDead(PrunedSoon):
     """A waiter is never taken for dead."""
 
-    def living(self, clients: Sequence[str], now: int) -> set[str]:
+    def living(self, clients: Sequence[str], longest: int, now: int) -> set[str]:
         return set(clients)
+
+
+class BelievesTheFuture(PrunedSoon):
+    """A note that a clock wrote which was set back since counts until the clock has passed it."""
+
+    def living(self, clients: Sequence[str], longest: int, now: int) -> set[str]:
+        return {each for each in clients if self.clients.get(each, 0) > now}
 
 
 class TransactionClock(PrunedSoon):

@@ -178,8 +178,8 @@ class TableStore:
     def beat(self, client: str, ttl: int, now: int) -> None:
         self.clients[client] = now + ttl
 
-    def living(self, clients: Sequence[str], now: int) -> set[str]:
-        return {client for client in clients if self.clients.get(client, 0) > now}
+    def living(self, clients: Sequence[str], longest: int, now: int) -> set[str]:
+        return {each for each in clients if now < self.clients.get(each, 0) <= now + longest}
 
     def prune(self, limit: int, now: int) -> int:
         idle = [key for key, row in self.rows.items() if self._is_idle(row, now)][:limit]

@@ -8,7 +8,7 @@ from typing import Final
 from locknut.backends.sql import lock_state
 from locknut.backends.sql.lock_state import LockState, Waiting
 from locknut.backends.sql.table_port import LOCK, PERMITS, US, Table
-from locknut.backends.sql.waiting_claims import SILENCE
+from locknut.backends.sql.waiting_claims import AHEAD, NOTED, SILENCE
 from locknut.core.values import LockInfo
 
 PAGE: Final = 500
@@ -46,7 +46,7 @@ async def _shown(
     everybody = (*locks, *semaphores)
     doubtful = [each for state in everybody for each in silent(state, state.line.values())]
     clients = {each.place.client for each in doubtful}
-    dead = clients - (await table.living(sorted(clients)) if clients else set())
+    dead = clients - (await table.living(sorted(clients), NOTED) if clients else set())
     for state in everybody:
         for each in silent(state, list(state.line.values())):
             if each.place.client in dead:
@@ -61,8 +61,11 @@ async def _shown(
 
 
 def silent(state: LockState, waiting: Iterable[Waiting]) -> list[Waiting]:
-    """Those whose coming does not show that they live: it was too long ago."""
-    return [each for each in waiting if each.joined + SILENCE * US < state.now]
+    """Those whose coming does not show that they live: it was too long ago, or by a clock that was
+    set back since.
+    """
+    earliest, latest = state.now - SILENCE * US, state.now + AHEAD * US
+    return [each for each in waiting if not earliest <= each.joined <= latest]
 
 
 def together(one: LockInfo | None, other: LockInfo | None) -> LockInfo | None:

@@ -11,7 +11,7 @@ from locknut.backends.sql import lock_state, lock_views
 from locknut.backends.sql.lock_state import LockState, Waiting
 from locknut.backends.sql.row_changes import RowChanges, key_of
 from locknut.backends.sql.table_port import GiveBack, Row, Table
-from locknut.backends.sql.waiting_claims import WaitingClaims
+from locknut.backends.sql.waiting_claims import NOTED, WaitingClaims
 from locknut.core.values import Claim
 
 
@@ -57,7 +57,7 @@ class Obstacles:
             return []
         silent = lock_views.silent(state, state.ahead(claim))
         others = {each.place.client for each in silent} - {self._client}
-        living = await self._table.living(sorted(others)) if others else set()
+        living = await self._table.living(sorted(others), NOTED) if others else set()
         return [each.claim.id for each in silent if not self._lives(each, living)]
 
     def _lives(self, waiting: Waiting, living: set[str]) -> bool:

@@ -131,8 +131,9 @@ class SqlTable:
         arguments = {"key": CLIENT + client.encode(), "ttl": ttl}
         await self._connection.ask([Call(self._say.beat, arguments)])
 
-    async def living(self, clients: Sequence[str]) -> set[str]:
-        calls = [Call(self._say.living, {"key": CLIENT + client.encode()}) for client in clients]
+    async def living(self, clients: Sequence[str], longest: int) -> set[str]:
+        keys = [CLIENT + client.encode() for client in clients]
+        calls = [Call(self._say.living, {"key": key, "longest": longest}) for key in keys]
         answers = await self._connection.ask(calls)
         return {client for client, rows in zip(clients, answers, strict=True) if rows}
 

@@ -210,8 +210,10 @@ class Table(Protocol):
     async def beat(self, client: str, ttl: int) -> None:
         """This client waits, and lives: note it for so long."""
 
-    async def living(self, clients: Sequence[str]) -> set[str]:
-        """Those of them whose note has not run out."""
+    async def living(self, clients: Sequence[str], longest: int) -> set[str]:
+        """Those of them whose note has not run out, and does not last for longer than this: such a
+        one was written by a clock that was set back since.
+        """
 
     async def prune(self, limit: int) -> int:
         """Delete some rows of names that nobody has used for a day; return how many.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from locknut.backends.sql.table_port import US
 from locknut.core.ports import Runtime, Signal
 from locknut.core.values import Claim
 
@@ -22,6 +23,12 @@ BEAT: Final = 1.0
 """How often the client says that it lives, while any of its claims waits."""
 SILENCE: Final = 5.0
 """A client silent for this long is dead, and its places in line are free."""
+AHEAD: Final = 60.0
+"""Seconds by which a time in the table may be ahead of a statement's own, which began before it
+waited for its row. What is further ahead was written by a clock that was set back since, and shows
+nothing."""
+NOTED: Final = int((SILENCE + AHEAD) * US)
+"""Microseconds that what a client has said of itself can be good for."""
 
 
 class WaitingClaim:

@@ -56,6 +56,37 @@ def test_a_wait_that_the_server_has_forgotten_is_begun_anew(
     paint.run(story())
 
 
+@pytest.mark.parametrize("free", [True, False])
+def test_a_reader_ends_an_earlier_session_of_its_own(
+    database: Database, paint: Colour, *, free: bool
+) -> None:
+    """Its connection is dead, and the server does not know: the reader's lock still belongs to it.
+    A renewal that found it there would tell a loss that is none.
+    """
+
+    async def story() -> None:
+        client, others = backend(paint, database), backend(paint, database)
+        await granted(paint, others, writer := claim())
+        reader = claim(mode=Mode.SHARED)
+        assert isinstance(await client.attempt(reader, 0.0), Busy)
+        first = client._claims.use(reader.id)
+        client._claims.forget(first)
+        while not await first.session.stopped(0.1):  # it hears nothing before it has begun to wait
+            await client._sessions.interrupt(first.session.number)
+        if not free:  # it waits once more, and has the gate without its own lock
+            assert isinstance(await client.attempt(reader, 0.0), Busy)
+        await others.release(writer)
+        await granted(paint, client, reader)
+        assert await client.renew([reader]) == [Renewal.HELD]
+        assert first.session.number not in database.server.sessions()
+        assert await client.release(reader)
+        first.session.drop()
+        await client.close()
+        await others.close()
+
+    paint.run(story())
+
+
 def test_the_next_ones_lock_does_not_keep_a_hold_without_a_session(
     database: Database, paint: Colour
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,26 @@ def test_a_file_that_was_removed_is_made_again_and_its_holds_are_lost(tmp_path: 
             with pytest.raises(LeaseLost):
                 lease.renew()
             assert locks.rwlock("x").read().acquire(timeout=0) is None
+
+
+def test_numbers_grow_over_a_backup_that_is_put_in_its_place(tmp_path: Path) -> None:
+    """Its row is free, as its client expects, and its number is one that was given since."""
+    with locknut.connect(url(tmp_path)) as locks:
+        _lock(url(tmp_path))
+        with (
+            closing(sqlite3.connect(tmp_path / "locks.db")) as file,
+            closing(sqlite3.connect(tmp_path / "kept.db")) as kept,
+        ):
+            file.backup(kept)
+        fences = []
+        for turn in range(5):
+            with locks.lock("x") as lease:
+                fences.append(lease.fence or 0)
+            if turn == 2:
+                for each in tmp_path.glob("locks.db*"):
+                    each.unlink()
+                (tmp_path / "kept.db").rename(tmp_path / "locks.db")
+    assert fences == sorted(set(fences))
 
 
 def test_two_tables_of_one_file_have_different_locks(tmp_path: Path) -> None:

@@ -61,16 +61,16 @@ class SimLockSession:
         found = await self._ask(lambda session: self._database.give_back(session, hold))
         return cast("Seen", found)
 
-    async def keep(self, lock: bytes) -> None:
-        await self._ask(self._at_once(lambda session: self._database.seize(session, lock)))
+    async def keep(self, lock: bytes) -> bool:
+        kept = await self._ask(self._at_once(lambda session: self._database.seize(session, lock)))
+        return cast("bool", kept)
 
     async def free(self, lock: bytes | None) -> None:
         await self._ask(self._at_once(lambda session: self._database.free(session, lock)))
 
     def _at_once(self, do: Callable[[ServerSession], object]) -> Callable[[ServerSession], None]:
         def arrive(session: ServerSession) -> None:
-            do(session)
-            self._database.done(session, None)
+            self._database.done(session, do(session))
 
         return arrive
 

@@ -39,9 +39,7 @@ class SessionDatabase(Database):
         self._queues: dict[bytes, deque[ServerSession]] = {}
         self._numbers = 0
         self._as_mysql = self.world.chance(0.5)
-        """Whether a reader that does not get its own lock does not try the gate, and a release
-        frees its locks before it is committed.
-        """
+        """Whether a release frees its locks before it is committed."""
         self._starting = False
         """Whether it is being exchanged: nobody can connect."""
 
@@ -173,9 +171,7 @@ class SessionDatabase(Database):
         """Whatever it has is given up first; then the gate, and if it was free, the row."""
         self._is_for(session, wanted.key)
         self.free(session, None)
-        got = (own is None or self.seize(session, own) or not self._as_mysql) and self.seize(
-            session, gate
-        )
+        got = (own is None or self.seize(session, own)) and self.seize(session, gate)
         rows = (wanted.key,) if got else ()
 
         def run(store: Any, now: int) -> tuple[bool, int, Seen]:

@@ -128,8 +128,10 @@ class NamedLockSession:
         rows, _ = self._ask([*self._bound("give_back", hold), _FREE_ALL])
         return written(hold, rows)
 
-    async def keep(self, lock: bytes) -> None:
-        await self._run(lambda: self._ask([f"SELECT GET_LOCK({name_of(lock)}, 0)"]))
+    async def keep(self, lock: bytes) -> bool:
+        taken = f"SELECT GET_LOCK({name_of(lock)}, 0)"
+        ((got,),) = (await self._run(lambda: self._ask([taken])))[0]
+        return bool(got == 1)
 
     async def free(self, lock: bytes | None) -> None:
         free = _FREE_ALL if lock is None else f"SELECT RELEASE_LOCK({name_of(lock)})"

@@ -250,7 +250,7 @@ VALUES (:key, 0, 0, '', '', {now} + :ttl, '', '')
 ON DUPLICATE KEY UPDATE expires = {now} + :ttl;
 
 -- living
-SELECT 1 FROM {table} WHERE name = :key AND expires > {now};
+SELECT 1 FROM {table} WHERE name = :key AND expires > {now} AND expires <= {now} + :longest;
 
 -- prune
 -- First, without any lock: which of the next rows are idle. Then those are deleted, by primary key and

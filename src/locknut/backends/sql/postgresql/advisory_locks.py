@@ -42,12 +42,15 @@ KNOWN: Final = (
 writes the row meanwhile, so here too whatever was taken is given up first. Not by AND: what stands
 on both sides of it is done in the order that the server likes."""
 _TRY: Final = (
-    "SELECT pg_advisory_unlock_all(), "
-    "set_config('locknut.gate', pg_try_advisory_lock(:gate)::text, false), pg_backend_pid()"
+    "SELECT pg_advisory_unlock_all(), set_config('locknut.gate', ({locks})::text, false), "
+    "pg_backend_pid()"
 )
 """Whatever an earlier try has taken is given up first: locks of one session add up."""
-_ENTER: Final = statement(_TRY)
-_ENTER_READING: Final = statement(f"{_TRY}, pg_try_advisory_lock(:own)")
+_GATE: Final = "pg_try_advisory_lock(:gate)"
+_ENTER: Final = statement(_TRY.format(locks=_GATE))
+_ENTER_READING: Final = statement(
+    _TRY.format(locks=f"CASE WHEN pg_try_advisory_lock(:own) THEN {_GATE} ELSE false END")
+)
 _KEEP: Final = statement("SELECT pg_try_advisory_lock(:lock)")
 _FREE: Final = statement("SELECT pg_advisory_unlock(:lock)")
 _FREE_ALL: Final = Call(statement("SELECT pg_advisory_unlock_all()"), {})
@@ -108,7 +111,7 @@ class AdvisorySession:
             asked, arguments["own"] = _ENTER_READING, number_of(own)
         take = self._say.take_at_gate if own is not None else self._say.take_alone_at_gate
         calls = [Call(asked, arguments), Call(take, wanted._asdict())]
-        ((_, got, number, *_),), rows = await self._questions.ask(calls)
+        ((_, got, number),), rows = await self._questions.ask(calls)
         self._ensure_own(number)
         return got == "true", self._read_back(rows, wanted)
 
@@ -140,8 +143,9 @@ class AdvisorySession:
         rows, _ = await self._questions.ask(calls, apart=True)
         return seen_in([row[2:] for row in rows])
 
-    async def keep(self, lock: bytes) -> None:
-        await self._questions.ask([Call(_KEEP, {"lock": number_of(lock)})])
+    async def keep(self, lock: bytes) -> bool:
+        (((got,),),) = await self._questions.ask([Call(_KEEP, {"lock": number_of(lock)})])
+        return bool(got)
 
     async def free(self, lock: bytes | None) -> None:
         call = _FREE_ALL if lock is None else Call(_FREE, {"lock": number_of(lock)})

@@ -165,11 +165,11 @@ class LockTable:
         arguments = {"key": CLIENT + client.encode(), "ttl": ttl}
         await self._ask([Call(self._say["beat"], arguments)])
 
-    async def living(self, clients: Sequence[str]) -> set[str]:
+    async def living(self, clients: Sequence[str], longest: int) -> set[str]:
         if not clients:
             return set()
-        keys = [CLIENT + client.encode() for client in clients]
-        (rows,) = await self._ask([Call(self._say["living"], {"keys": keys})])
+        arguments = {"keys": [CLIENT + each.encode() for each in clients], "longest": longest}
+        (rows,) = await self._ask([Call(self._say["living"], arguments)])
         return {name[1:].decode() for (name,) in rows}
 
     async def prune(self, limit: int) -> int:

@@ -245,7 +245,7 @@ ON CONFLICT (name) DO UPDATE SET expires = excluded.expires;
 -- living
 SELECT name FROM {table}
 WHERE name = ANY (:keys)
-    AND expires > {clock};
+    AND expires > {clock} AND expires <= {clock} + :longest;
 
 -- prune
 -- Of the next so many rows in the order of their keys: which was the last, and what was deleted.

@@ -54,6 +54,12 @@ class LockOwners:
                 ended = True
         return ended
 
+    async def end_owner(self, lock: bytes) -> None:
+        """End the session that has this lock, whichever it is."""
+        owner = await self.of(lock)
+        if owner is not None:
+            await self._end(owner, lock)
+
     async def knows_of(self, used: ClaimSession, lock: bytes, state: LockState) -> bool:
         """Whether the server knows that this claim waits. If nobody has the lock, and still nobody
         when it is looked at again, it does not.

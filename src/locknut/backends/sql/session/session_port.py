@@ -50,8 +50,8 @@ class LockSession(Protocol):
         """Whether the server has not hung up, as far as is known here. Only while it is idle."""
 
     async def enter(self, gate: bytes, own: bytes | None, wanted: Take) -> tuple[bool, Seen | None]:
-        """Take the gate, if it is free, and with it a reader's own lock; and if it was free, take
-        the row. Whether it was, and the row then. In one round trip, but each step by itself.
+        """Take a reader's own lock, and the gate, if they are free; and if they were, take the row.
+        Whether they were, and the row then. In one round trip, but each step by itself.
         """
 
     async def take(self, wanted: Take) -> Seen | None:
@@ -60,8 +60,8 @@ class LockSession(Protocol):
     async def give_back(self, hold: GiveBack) -> Seen:
         """The row, and when that is committed, all locks."""
 
-    async def keep(self, lock: bytes) -> None:
-        """Have this lock as well, which nobody else can have."""
+    async def keep(self, lock: bytes) -> bool:
+        """Have this lock as well; False if another session has it."""
 
     async def free(self, lock: bytes | None) -> None:
         """This one lock, or all."""

@@ -74,8 +74,7 @@ class WayIn:
         wanted = self._wanted(used)
         if used.at_gate:
             if used.claim.mode is not Mode.EXCLUSIVE:
-                # When it came, an earlier session of the claim may still have had its own lock.
-                await used.session.keep(lock_of(self._where, used.claim))
+                await self._keep_own(used)
             seen = await used.session.take(wanted)
         else:
             seen = await self._enter(used, wanted)
@@ -92,6 +91,16 @@ class WayIn:
             await used.session.free(gate_of(self._where, used.claim))
             used.at_gate = False
         return Granted(raw)
+
+    async def _keep_own(self, used: ClaimSession) -> None:
+        """A reader's own lock, which an earlier session of the claim may still have had when this
+        one came. If the server takes that for alive, nobody else would end it.
+        """
+        own = lock_of(self._where, used.claim)
+        if not await used.session.keep(own):
+            await self._owners.end_owner(own)
+            if not await used.session.keep(own):
+                raise BackendUnavailable("an earlier session has the lock", key=used.claim.key)
 
     async def _enter(self, used: ClaimSession, wanted: Take) -> Seen | None:
         """If a session has the gate whose hold has run out, or never came, it is ended."""

@@ -188,7 +188,7 @@ VALUES (:key, 0, 0, '', '', :now + :ttl, '', '')
 ON CONFLICT (name) DO UPDATE SET expires = excluded.expires;
 
 -- living
-SELECT 1 FROM {table} WHERE name = :key AND expires > :now;
+SELECT 1 FROM {table} WHERE name = :key AND expires > :now AND expires <= :now + :longest;
 
 -- prune
 -- Before numbers are forgotten, the row of the clock (m) notes how late it was.
