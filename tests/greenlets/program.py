@@ -180,6 +180,21 @@ def computes(url: str) -> None:
     assert not lease.held
 
 
+def asks_the_silent(url: str) -> None:
+    """A server that takes connections and says nothing keeps nobody for longer than it may."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for scheme in ("redis", "memcached", "etcd"):
+            silent_one = f"{scheme}://127.0.0.1:{silent.getsockname()[1]}?socket_timeout=0.5s"
+            with gevent.Timeout(PATIENCE), locknut.connect(silent_one) as locks:
+                began = time.monotonic()
+                try:
+                    locks.lock(url).acquire(timeout=0.2)
+                except locknut.BackendUnavailable:
+                    assert time.monotonic() - began < PATIENCE / 10
+                else:
+                    raise AssertionError
+
+
 def late(url: str) -> None:
     """Patched after the import, or never: a second greenlet is refused, not let in."""
     for patch in (lambda: None, monkey.patch_all):
@@ -227,6 +242,7 @@ STORIES: dict[str, Callable[[str], None]] = {
         is_interrupted,
         keeps_on,
         computes,
+        asks_the_silent,
         late,
     )
 }

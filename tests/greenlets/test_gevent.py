@@ -54,6 +54,10 @@ def test_a_hub_that_stands_still_renews_nothing(url: str) -> None:
     run("-m", "gevent.monkey", "--module", "tests.greenlets.program", url, "computes")
 
 
+def test_a_silent_server_keeps_no_greenlet() -> None:
+    run("-m", "gevent.monkey", "--module", "tests.greenlets.program", "x", "asks_the_silent")
+
+
 def test_without_patches_a_second_greenlet_is_refused(tmp_path: Path) -> None:
     run("-m", "tests.greenlets.program", f"file://{tmp_path}", "late")
 

@@ -7,6 +7,7 @@ which the fork takes: none is missed.
 
 from __future__ import annotations
 
+import _socket
 import os
 import socket
 import struct
@@ -82,8 +83,12 @@ def encrypted(made: socket.socket, tls: ssl.SSLContext, host: str) -> ssl.SSLSoc
 
 def set_limit(made: socket.socket, limit: float) -> None:
     """Let the kernel keep the time limit of one without TLS: Python's own costs a poll() before
-    every call. What takes longer raises BlockingIOError.
+    every call. What takes longer raises BlockingIOError. What gevent puts in the place of a socket
+    never waits in the kernel, so there the limit is Python's own.
     """
+    if not isinstance(made, _socket.socket):
+        made.settimeout(limit)
+        return
     seconds = int(limit)
     packed = struct.pack("ll", seconds, max(1, int((limit - seconds) * 1_000_000)))
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, packed)

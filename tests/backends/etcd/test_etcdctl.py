@@ -32,21 +32,26 @@ def url(server: EtcdServer, path: str) -> str:
 
 
 def test_it_waits_for_us_and_is_woken(server: EtcdServer, url: str, path: str) -> None:
+    """The second time for a key whose name was there before."""
+    names: set[str] = set()
     with locknut.connect(url) as locks:
-        lease = locks.lock("x").acquire()
-        assert lease is not None
-        (ours,) = line(server, path)
-        with etcdctl_lock(server, f"{path}/locknut/x") as other:
-            eventually(lambda: len(line(server, path)) == 2, "it stands in line")
-            assert [each.raw for each in locks.info("x").holders] == [lease.fence // 32]
-            assert len(locks.info("x").waiters) == 1
-            lease.release()
-            began = time.monotonic()
-            key = other.key()
-            assert time.monotonic() - began < AT_ONCE
-            assert key != ours
-            assert line(server, path) == [key]
-            other.let_go()
+        for _ in range(2):
+            lease = locks.lock("x").acquire()
+            assert lease is not None
+            (ours,) = line(server, path)
+            names.add(ours)
+            with etcdctl_lock(server, f"{path}/locknut/x") as other:
+                eventually(lambda: len(line(server, path)) == 2, "it stands in line")
+                assert [each.raw for each in locks.info("x").holders] == [lease.fence // 32]
+                assert len(locks.info("x").waiters) == 1
+                lease.release()
+                began = time.monotonic()
+                key = other.key()
+                assert time.monotonic() - began < AT_ONCE
+                assert key != ours
+                assert line(server, path) == [key]
+                other.let_go()
+    assert len(names) == 1
 
 
 def test_we_wait_for_it_and_are_woken(server: EtcdServer, url: str, path: str) -> None:
@@ -79,6 +84,8 @@ def test_we_wait_for_it_and_are_woken(server: EtcdServer, url: str, path: str) -
 def test_we_are_woken_on_a_loop(server: EtcdServer, url: str, path: str) -> None:
     async def story() -> None:
         async with aio.connect(url) as locks:
+            async with locks.lock("x"):
+                pass  # and nobody else was there
             with etcdctl_lock(server, f"{path}/locknut/x") as other:
                 await asyncio.to_thread(other.key)
                 waiter = asyncio.create_task(locks.lock("x").acquire(timeout=PATIENCE))

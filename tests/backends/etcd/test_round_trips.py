@@ -34,6 +34,36 @@ def test_a_free_lock_takes_one_question_and_so_does_its_release(
     assert cluster.asked == before + 2
 
 
+def test_where_nobody_was_somebody_may_be(cluster: LocalCluster) -> None:
+    """Whoever counts on that is told by one more question, and does not count on it again."""
+    port = LocalEngine(cluster).blocking(ThreadRuntime())
+    other = LocalEngine(cluster).blocking(ThreadRuntime())
+    warm = claim()
+    run(port.attempt(warm, 0.0))
+    assert run(port.release(warm))
+    for questions in (2, 1):
+        held, waiter = claim(), claim()
+        assert isinstance(run(other.attempt(held, 0.0)), Granted)
+        before = cluster.asked
+        assert isinstance(run(port.attempt(waiter, 0.0)), Busy)
+        assert cluster.asked == before + questions
+        assert run(other.release(held))
+        port.shared.states[waiter.id].ring()
+        assert isinstance(run(port.attempt(waiter, 0.0)), Granted)
+        assert run(port.release(waiter))
+
+
+def test_so_many_quiet_lines_are_remembered(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("locknut.backends.etcd.shared_lease.MOST", 3)
+    port = LocalEngine(cluster).blocking(ThreadRuntime())
+    for n in range(10):
+        wanted = claim(f"x{n}")
+        assert isinstance(run(port.attempt(wanted, 0.0)), Granted)
+        assert len(port.shared.quiet) <= 3
+
+
 def test_several_take_one_question(cluster: LocalCluster) -> None:
     port = LocalEngine(cluster).blocking(ThreadRuntime())
     run(port.attempt(claim("warm"), 0.0))

@@ -165,6 +165,26 @@ def test_the_name_of_an_attempt_in_doubt_is_nobodys(
     assert isinstance(answer, Busy), "the key of the one that came late is not the other's own"
 
 
+@pytest.mark.parametrize("arrives", [True, False])
+def test_an_attempt_in_doubt_where_nobody_was_is_one_claim(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, arrives: bool
+) -> None:
+    """It counted on nobody being there: asked again, it may be there itself."""
+    port, doubted, warm = backend(cluster), claim(), claim()
+    run(port.attempt(warm, 0.0))
+    assert run(port.release(warm))
+    way = Late(port, monkeypatch)
+    way.lost, way.arrives = True, arrives
+    with pytest.raises(BackendUnavailable):
+        run(port.attempt(doubted, 0.0))
+    way.lost = False
+    assert isinstance(run(port.attempt(doubted, 0.0)), Granted)
+    assert len(names(cluster)) == 1
+    assert run(port.release(doubted, outcome_unknown=True))
+    way.arrive(cluster)
+    assert isinstance(run(backend(cluster).attempt(claim(waits=False), 0.0)), Granted)
+
+
 def test_an_attempt_in_doubt_is_not_done_after_its_hold_was_passed_on(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,10 @@ async def find(link: LeasedLink, state: ClaimState) -> Place | Refused:
         state.created = 0  # an operator removed our key: stand at the end again
     stand = _stand if state.claim.waits else _stand_if_free
     try:
+        if state.claim.waits and state.prefix in link.shared.quiet:
+            place = await _stand_at_once(link, state)
+            if place is not None:
+                return place
         found = await stand(link, state)
         for _ in range(TRIES):
             if found is not Refused.OUTDATED:
@@ -95,13 +99,25 @@ def _everybody(prefix: bytes) -> Range:
     return Range(prefix, after(prefix), FEW)
 
 
+async def _stand_at_once(link: LeasedLink, state: ClaimState) -> Place | None:
+    """Where nobody was the last time, nobody is read, and nothing is asked in case that it fails:
+    whatever is in the way, who stands in line in the other way finds out.
+    """
+    compares = [nobody_under(state.prefix), *conditions(state)]
+    reply = await link.transact(compares, [put(link, state)])
+    return Place(reply.revision, reply.revision, []) if reply.succeeded else None
+
+
 async def _stand(link: LeasedLink, state: ClaimState) -> Place | Refused:
     stamp, compares = state.stamp, [created(state.key, 0), *conditions(state)]
-    everybody = _everybody(state.prefix)
-    otherwise = _why_not(state.key, state.prefix, state.session_key)
-    reply = await link.transact(compares, [put(link, state), everybody], otherwise)
+    reply = await link.transact(compares, [put(link, state), _everybody(state.prefix)])
     if reply.succeeded:
-        return await _among(link, state, reply, reply.revision, reply.answers[1])
+        place = await _among(link, state, reply, reply.revision, reply.answers[1])
+        if isinstance(place, Refused):
+            return place
+        link.shared.was_quiet(state.prefix, quiet=not place.ahead)
+        return place
+    reply = await link.transact([], _why_not(state.key, state.prefix, state.session_key))
     return await _refused(link, state, reply, stamp) or Refused.BARRED
 
 

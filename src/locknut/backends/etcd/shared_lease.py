@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from locknut.backends.etcd.claim_key import ClaimState
 from locknut.backends.etcd.lease_proof import LeaseProof
 from locknut.backends.etcd.settings import Settings
-from locknut.backends.etcd.spare_keys import SpareKeys
+from locknut.backends.etcd.spare_keys import MOST, SpareKeys
 from locknut.core.values import Claim, Notice, Renewal
 from locknut.drivers.etcd.requests import Lease
 
@@ -50,6 +50,8 @@ class SharedLease:
         self.proof = LeaseProof(float("-inf"), settings.session_ttl)
         self.aside: Aside | None = None
         self.spare = SpareKeys()
+        self.quiet: set[bytes] = set()
+        """Lines in which nobody was the last time when a claim came."""
         self.closed = False
         self._mutex = threading.RLock()  # a destructor may leave at any moment
         self._users = 0
@@ -95,6 +97,15 @@ class SharedLease:
         with self._mutex:
             if self.lives(state):
                 self.spare.keep(state.prefix, state.key)
+
+    def was_quiet(self, prefix: bytes, *, quiet: bool) -> None:
+        """Note whether somebody stood in this line."""
+        if not quiet:
+            self.quiet.discard(prefix)
+        elif len(self.quiet) < MOST:
+            self.quiet.add(prefix)
+        else:
+            self.quiet.clear()  # rarely, and it only costs a longer question each
 
     def holds(self, claim: Claim) -> ClaimState | None:
         """What is known of a claim that was granted and has not ended, as far as we know."""

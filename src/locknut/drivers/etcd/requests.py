@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum, IntEnum
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from locknut.errors import BackendError
@@ -91,6 +92,7 @@ def says(key: bytes, value: bytes) -> Compare:
     return Compare(key, Target.VALUE, Relation.EQUAL, value)
 
 
+@lru_cache(1024)
 def nobody_under(prefix: bytes) -> Compare:
     """No key begins with the prefix."""
     return Compare(prefix, Target.CREATED, Relation.EQUAL, 0, after(prefix))
