@@ -282,7 +282,7 @@ def person(mode: bytes, shown: bytes) -> Holder:
         since = int(shown[:10])
     except (ValueError, TypeError, RecursionError):
         return Holder(mode=kind)
-    texts = all(isinstance(each, str) for each in (host, who, label, owner or ""))
-    if not texts or not isinstance(pid, int | None):
+    texts = all(isinstance(each, str) for each in (host, who, label))
+    if not (texts and isinstance(owner, str | None) and isinstance(pid, int | None)):
         return Holder(mode=kind)
     return Holder(host, pid, who, label, kind, since=float(since), owner=owner)
