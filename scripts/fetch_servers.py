@@ -27,7 +27,13 @@ from etcd_servers import fetch_etcd, fetch_newer_etcd
 from java_programs import fetch_curator, fetch_zookeeper
 from redis_servers import fetch_redis, fetch_redis6, fetch_valkey
 from small_programs import fetch_faketime, fetch_fish, fetch_groff, fetch_memcached, fetch_zsh
-from sql_servers import fetch_mariadb, fetch_mysql, fetch_pgbouncer, fetch_postgresql
+from sql_servers import (
+    fetch_firebird,
+    fetch_mariadb,
+    fetch_mysql,
+    fetch_pgbouncer,
+    fetch_postgresql,
+)
 from unpacking import APT, SERVERS, Unobtainable, run
 
 FETCHERS: dict[str, Callable[[Path], None]] = {
@@ -40,6 +46,7 @@ FETCHERS: dict[str, Callable[[Path], None]] = {
     "pgbouncer": fetch_pgbouncer,
     "mariadb": fetch_mariadb,
     "mysql": fetch_mysql,
+    "firebird": fetch_firebird,
     "memcached": fetch_memcached,
     "etcd": fetch_etcd,
     "etcd35": fetch_newer_etcd,
@@ -59,6 +66,7 @@ PROGRAMS = {
     "pgbouncer": "pgbouncer",
     "mariadb": "mariadbd",
     "mysql": "mysqld",
+    "firebird": "firebird",
     "memcached": "memcached",
     "etcd": "etcd",
     "etcd35": "etcd35",
@@ -69,8 +77,8 @@ PROGRAMS = {
     "browser": "chromium-headless-shell",
 }
 OPTIONAL = {
-    *("redis6", "curator", "pgbouncer", "mysql", "etcd35", "faketime", "zsh", "fish", "groff"),
-    "browser",
+    *("redis6", "curator", "pgbouncer", "mysql", "firebird", "etcd35", "faketime"),
+    *("zsh", "fish", "groff", "browser"),
 }
 """What only some machines can have: the tests that need it say so."""
 

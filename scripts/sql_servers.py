@@ -1,4 +1,4 @@
-"""Fetches PostgreSQL, MariaDB, MySQL, and PgBouncer, which pools connections to PostgreSQL.
+"""Fetches PostgreSQL with PgBouncer, which pools connections to it, MariaDB, MySQL and Firebird.
 
 All come from packages. There is a wheel with PostgreSQL as well, but it was built without TLS.
 Debian has MySQL in its unstable release alone, and Ubuntu in every one.
@@ -10,7 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
-from start_programs import write_program, write_start, write_start_by_own_loader
+from start_programs import searched, write_program, write_start, write_start_by_own_loader
 from unpacking import SERVERS, Packages, Unobtainable
 
 COMPILER = ("libllvm", "libz3")
@@ -20,6 +20,15 @@ SCRIPTS = ("perl", "libperl", "libgdbm", "libdb5", "postgresql-c", "mariadb-comm
 SURROUNDINGS = ("ssl-cert", "locales", "libc-gconv", "debconf", "ucf")
 WITHOUT = (*COMPILER, *SCRIPTS, *SURROUNDINGS)
 UNSTABLE = "sid"
+_FIREBIRD = """\
+#!/bin/sh
+# Made by scripts/fetch_servers.py: Firebird looks for its files where FIREBIRD says, and not where
+# they would be installed.
+here=$(cd "$(dirname "$0")/.." && pwd)
+[ "$1" = --version ] && set -- -z
+export FIREBIRD_BOOT_BUILD=1
+LD_LIBRARY_PATH="{libraries}$LD_LIBRARY_PATH" exec "$here/{program}" "$@"
+"""
 
 
 def fetch_postgresql(program: Path) -> None:
@@ -63,6 +72,23 @@ def fetch_mysql(program: Path) -> None:
     Packages(UNSTABLE).unpack(tree, ["mysql-server-core"], without=WITHOUT)
     shutil.rmtree(tree / "usr/bin")  # 90 MB of other programs
     write_start_by_own_loader(program, _only(tree, "usr/sbin/mysqld"), _own_files(tree))
+
+
+def fetch_firebird(program: Path) -> None:
+    """The server, and the program by which its first user is made."""
+    packages = Packages()
+    servers = [
+        each for each in packages.named("firebird") if re.fullmatch(r"\D+[\d.]+-server", each)
+    ]
+    tree = SERVERS / "firebird"
+    packages.unpack(tree, [_newest(servers)], without=(*WITHOUT, "adduser"))
+    libraries = searched({found.parent for found in tree.glob("usr/lib/*/*.so*")})
+    for made, real in (
+        (program, "usr/sbin/firebird"),
+        (program.with_name("isql-fb"), "usr/bin/isql-fb"),
+    ):
+        where = _only(tree, real).relative_to(SERVERS)
+        write_program(made, _FIREBIRD.format(libraries=libraries, program=where))
 
 
 def _own_files(tree: Path) -> str:

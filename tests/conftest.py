@@ -22,7 +22,7 @@ from tests.parsing import no_garbage_collected
 
 ENGINES = frozenset({
     "memory", "file", "redis", "redlock", "zookeeper", "postgresql", "mariadb", "mysql", "sqlite",
-    "memcached", "etcd",
+    "memcached", "etcd", "firebird",
 })  # fmt: skip
 
 ALLOWED_SKIPS = (

@@ -18,6 +18,7 @@ from tests.servers.certificates import Certificates, make_certificates
 from tests.servers.cluster import RedisCluster
 from tests.servers.databases import Database
 from tests.servers.etcd import EtcdCluster, EtcdServer
+from tests.servers.firebird import FirebirdServer
 from tests.servers.memcached import MemcachedServer
 from tests.servers.mysql import MariaServer, MySqlServer
 from tests.servers.pgbouncer import PgBouncer
@@ -128,6 +129,12 @@ def mariadb_server() -> Iterator[MariaServer]:
 @pytest.fixture(scope="session")
 def mysql_server() -> Iterator[MySqlServer]:
     with MySqlServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def firebird_server() -> Iterator[FirebirdServer]:
+    with FirebirdServer() as server:
         yield server
 
 

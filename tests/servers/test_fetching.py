@@ -121,6 +121,13 @@ def test_a_machine_without_a_mirror_of_debian_does_without_mysql(machine: Machin
     assert "tests that need mysql are skipped" in told
 
 
+def test_a_release_without_firebird_does_without_it(machine: Machine) -> None:
+    machine.has_packages()
+    code, told = machine.fetch("firebird")
+    assert (code, "has no such server" in told) == (0, True), told
+    assert "tests that need firebird are skipped" in told
+
+
 def test_what_trees_share_is_left_as_it_is(machine: Machine) -> None:
     shared = machine.tree.with_name("shared")
     (shared / "bin").mkdir(parents=True)

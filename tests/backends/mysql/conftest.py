@@ -12,9 +12,9 @@ import pymysql
 import pytest
 
 import locknut
+from locknut.backends.sql.mysql import packets
 from locknut.backends.sql.mysql.engine import open_url
 from locknut.backends.sql.mysql.mysql_table import MySqlTable
-from locknut.backends.sql.mysql.sync import BlockingConnection
 from locknut.urls import parse
 from tests.servers.databases import Database
 from tests.servers.mysql import MariaServer, MySqlServer
@@ -69,7 +69,7 @@ def acquired(lock: Any, **options: Any) -> locknut.Lease:
 def table(database: Database, options: str = "") -> MySqlTable:
     """The statements alone, in the blocking colour."""
     engine = open_url(parse(database.url + options))
-    return MySqlTable(BlockingConnection(engine._pool()), engine._statements)
+    return MySqlTable(packets.blocking(engine._pool()), engine._statements)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from locknut.drivers.mysql.loop_workers import LoopWorkers
+from locknut.drivers.loop_workers import LoopWorkers
 from locknut.errors import BackendUnavailable
 from tests.backends.mysql.conftest import PATIENCE
 
@@ -24,7 +24,7 @@ def no_threads(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def test_without_a_thread_nothing_is_done_then_or_later(no_threads: pytest.MonkeyPatch) -> None:
-    workers = LoopWorkers(1, 2 * PATIENCE, TimeoutError)
+    workers = LoopWorkers("mysql", 1, 2 * PATIENCE, TimeoutError)
     done: list[str] = []
 
     async def story() -> None:
@@ -39,7 +39,7 @@ def test_without_a_thread_nothing_is_done_then_or_later(no_threads: pytest.Monke
 
 
 def test_the_threads_that_there_are_do_it_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    workers = LoopWorkers(2, 2 * PATIENCE, TimeoutError)
+    workers = LoopWorkers("mysql", 2, 2 * PATIENCE, TimeoutError)
     go_on = threading.Event()
 
     def start(_: threading.Thread) -> None:

@@ -19,7 +19,7 @@ import pytest
 from locknut.backends.sql.session.arrivals import Arrivals
 from locknut.backends.sql.sqlite.aio import _Work, _Worker
 from locknut.backends.sql.sqlite.fifo_bells import FifoBells
-from locknut.drivers.mysql.loop_workers import LoopWorkers
+from locknut.drivers.loop_workers import LoopWorkers
 from locknut.drivers.postgresql import listener, session_pool
 from locknut.drivers.postgresql.primary import Primary
 from locknut.drivers.postgresql.settings import Settings
@@ -116,7 +116,7 @@ def _work(do: Any, loop: asyncio.AbstractEventLoop) -> Any:
 
 
 def test_the_one_that_asks_mysql() -> None:
-    workers = LoopWorkers(1, PATIENCE, TimeoutError)
+    workers = LoopWorkers("mysql", 1, PATIENCE, TimeoutError)
 
     async def story() -> int:
         found = await asyncio.wait_for(workers.run(threading.get_ident), PATIENCE)

@@ -2,7 +2,8 @@
 
 A part may be several statements, which go out together; its answer is that of the first that
 returns a row. `{table}` is the table's name. A part whose name is in braces is no statement: it is
-what that word stands for in the parts after it.
+what that word stands for in the parts after it. A semicolon ends a statement, but for those inside
+a block in a language of the database: EXECUTE BLOCK, up to an END at the beginning of a line.
 """
 
 from __future__ import annotations
@@ -61,18 +62,26 @@ class HistoryStatements(NamedTuple):
 
 _PART = re.compile(r"^-- (\w+|\{\w+\})\n", re.MULTILINE)
 _WORD = re.compile(r"\{\w+\}")
+_STATEMENT = re.compile(
+    r"\s*(EXECUTE BLOCK\b.*?^END\b|[^;\s][^;]*?)\s*(?:;|\Z)", re.MULTILINE | re.DOTALL
+)
 
 
 @cache
 def load(dialect: str, table: str, only: str = "") -> Statements:
     """Those of a dialect, for a table of this name. `only`: a further condition for `take`."""
-    return Statements(**_parts(dialect, "statements.sql", table, only))
+    return read(_text(dialect, "statements.sql"), table, only)
+
+
+def read(text: str, table: str, only: str = "") -> Statements:
+    """Those of a dialect that is somebody else's, as the text of its file."""
+    return Statements(**_parts(text, table, only))
 
 
 @cache
 def load_history(dialect: str, table: str) -> HistoryStatements:
     """The same about the history of a table of locks of this name."""
-    return HistoryStatements(**_parts(dialect, "history.sql", history_table(table)))
+    return HistoryStatements(**_parts(_text(dialect, "history.sql"), history_table(table)))
 
 
 def schema(dialect: str, table: str) -> str:
@@ -83,22 +92,25 @@ def schema(dialect: str, table: str) -> str:
     )
 
 
-def _parts(dialect: str, file: str, table: str, only: str = "") -> dict[str, tuple[str, ...]]:
+def _text(dialect: str, file: str) -> str:
     package = resources.files(f"locknut.backends.sql.{dialect}")
-    text = package.joinpath(file).read_text("utf-8").replace("{table}", table)
-    _, *parts = _PART.split(text)
+    return package.joinpath(file).read_text("utf-8")
+
+
+def _parts(text: str, table: str, only: str = "") -> dict[str, tuple[str, ...]]:
+    _, *parts = _PART.split(text.replace("{table}", table))
     found: dict[str, tuple[str, ...]] = {}
     words = {"{only}": only}
     for name, part in zip(parts[::2], parts[1::2], strict=True):
-        said = _split(_WORD.sub(lambda word: words.get(word[0], word[0]), part))
+        said = _without_comments(_WORD.sub(lambda word: words.get(word[0], word[0]), part))
         if name.startswith("{"):
-            words[name] = said[0]
+            words[name] = said
         else:
-            found[name] = said
+            found[name] = tuple(_STATEMENT.findall(said))
     return found
 
 
-def _split(part: str) -> tuple[str, ...]:
-    """Without comments and empty lines. No statement of ours has a semicolon inside."""
-    lines = [line for line in part.splitlines() if not line.lstrip().startswith("--")]
-    return tuple(each.strip() for each in "\n".join(lines).split(";") if each.strip())
+def _without_comments(part: str) -> str:
+    return "\n".join(
+        line for line in part.splitlines() if not line.lstrip().startswith("--")
+    ).strip()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pymysql
 
+from locknut.drivers.connection_places import Place, Places
 from locknut.drivers.mysql import mysql_errors
-from locknut.drivers.mysql.connection_places import Place, Places
 from locknut.drivers.mysql.sessions import READ_COMMITTED, Session
 from locknut.drivers.mysql.settings import Settings
 from locknut.errors import BackendUnavailable

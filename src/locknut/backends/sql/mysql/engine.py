@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from locknut.backends.sql import statements, table_options
 from locknut.backends.sql.backend import SqlBackend
-from locknut.backends.sql.mysql.aio import LoopConnection
+from locknut.backends.sql.mysql import packets
 from locknut.backends.sql.mysql.backend import MySqlBackend
 from locknut.backends.sql.mysql.bell_chain import BellChain
 from locknut.backends.sql.mysql.literals import completed
 from locknut.backends.sql.mysql.mysql_table import MySqlTable, WorkingConnection
 from locknut.backends.sql.mysql.named_lock_session import KNOWN
 from locknut.backends.sql.mysql.named_locks import NamedLockSessions
-from locknut.backends.sql.mysql.sync import BlockingConnection
 from locknut.backends.sql.session.backend import SessionBackend
 from locknut.backends.sql.session.claim_sessions import ClaimSessions
 from locknut.backends.sql.sql_table import Connection
@@ -23,9 +22,9 @@ from locknut.core import validation
 from locknut.core.base import BaseEngine
 from locknut.core.findings import Check
 from locknut.core.ports import Runtime
+from locknut.drivers.loop_workers import LoopWorkers
 from locknut.drivers.mysql import settings
 from locknut.drivers.mysql.kept_sessions import KeptSessions
-from locknut.drivers.mysql.loop_workers import LoopWorkers
 from locknut.drivers.mysql.session_pool import SessionPool
 from locknut.drivers.mysql.settings import Settings
 
@@ -56,15 +55,14 @@ class MySqlEngine(BaseEngine):
 
     def blocking(self, runtime: Runtime) -> SqlBackend:
         pool = self._pool()
-        backend = self._backend(BlockingConnection(pool), pool, runtime, None)
-        backend.keep_history(lambda: self._history(BlockingConnection, runtime))
+        backend = self._backend(packets.blocking(pool), pool, runtime, None)
+        backend.keep_history(lambda: self._history(packets.blocking, runtime))
         return backend
 
     def asyncio(self, runtime: Runtime) -> SqlBackend:
-        pool, settings = self._pool(), self._settings
-        workers = LoopWorkers(settings.connections, settings.limit, pool.all_busy)
-        backend = self._backend(LoopConnection(pool), pool, runtime, workers)
-        backend.keep_history(lambda: self._history(LoopConnection, runtime))
+        pool = self._pool()
+        backend = self._backend(packets.for_loop(pool), pool, runtime, packets.workers(pool))
+        backend.keep_history(lambda: self._history(packets.for_loop, runtime))
         return backend
 
     def _history(

@@ -15,9 +15,9 @@ import pymysql
 from locknut.backends.sql.demand import Demand
 from locknut.backends.sql.mysql.named_lock_session import NamedLockSession, name_of
 from locknut.backends.sql.statements import Statements
+from locknut.drivers.loop_workers import LoopWorkers
 from locknut.drivers.mysql import mysql_errors
 from locknut.drivers.mysql.kept_sessions import KeptSessions
-from locknut.drivers.mysql.loop_workers import LoopWorkers
 from locknut.drivers.mysql.session_pool import SessionPool
 from locknut.errors import BackendError, ConfigurationError
 
@@ -55,7 +55,8 @@ class NamedLockSessions:
             # Who waits for a connection has threads of its own: those who could give one back
             # would have to wait behind it.
             settings = kept.settings
-            openers = LoopWorkers(settings.connections, settings.limit, kept.all_taken)
+            most, limit = settings.connections, settings.limit
+            openers = LoopWorkers("mysql", most, limit, kept.all_taken)
             self._workers = [workers, openers]
             self.run, self._run_opening = workers.run, openers.run
         self.place = place

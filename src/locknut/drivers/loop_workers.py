@@ -33,7 +33,8 @@ class _Job:
 class LoopWorkers:
     """Started when needed, ended when idle."""
 
-    def __init__(self, most: int, limit: float, too_late: Callable[[], Exception]):
+    def __init__(self, backend: str, most: int, limit: float, too_late: Callable[[], Exception]):
+        self._backend = backend
         self._most = most
         self._limit = limit
         self._too_late = too_late
@@ -60,14 +61,14 @@ class LoopWorkers:
         if needed and not self._start(jobs):
             job.until = 0.0  # whoever finds it in the queue leaves it alone
             future.cancel()
-            raise BackendUnavailable("no thread could be had to ask the server", backend="mysql")
+            message = "no thread could be had to ask the server"
+            raise BackendUnavailable(message, backend=self._backend)
         return await future
 
     def _start(self, jobs: SimpleQueue[_Job | None]) -> bool:
         """One more thread; False if there is none at all, not even an earlier one."""
-        thread = cpython.UnawaitedThread(
-            target=self._work, args=(jobs,), name="locknut-mysql", daemon=True
-        )
+        name = f"locknut-{self._backend}"
+        thread = cpython.UnawaitedThread(target=self._work, args=(jobs,), name=name, daemon=True)
         try:
             thread.start()
         except RuntimeError:
