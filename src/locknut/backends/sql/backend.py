@@ -16,7 +16,7 @@ from typing import Final
 from locknut.backends.sql import lock_state, lock_views, recipe
 from locknut.backends.sql.history_door import RememberingBackend
 from locknut.backends.sql.hold_records import number_of
-from locknut.backends.sql.lock_state import ClaimOrigin, LockState
+from locknut.backends.sql.lock_state import LockState, Place
 from locknut.backends.sql.obstacles import Obstacles
 from locknut.backends.sql.row_changes import RowChanges, key_of
 from locknut.backends.sql.table_port import (
@@ -313,5 +313,5 @@ class SqlBackend(RememberingBackend):
     def _obstacles(self) -> Obstacles:
         return Obstacles(self._table, self._rows, self._waiting, self._client)
 
-    def _place(self) -> ClaimOrigin:
+    def _place(self) -> Place:
         return lock_state.here(self._client, os.getpid())
