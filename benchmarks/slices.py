@@ -30,7 +30,9 @@ Slice = Callable[[int], Sample]
 
 
 class Contender:
-    """One process that runs slices of one thing; with `core`, on that core alone."""
+    """One process that runs slices of one thing; with `core`, on that core alone, and with `root`
+    by the code of another tree.
+    """
 
     def __init__(
         self,
@@ -39,10 +41,11 @@ class Contender:
         python: str = sys.executable,
         core: int | None = None,
         patience: float = PATIENCE,
+        root: Path = ROOT,
     ):
         self._patience = patience
         command = [python, "-m", "benchmarks.slices", target, json.dumps(options)]
-        places = [str(ROOT / "src"), str(ROOT)]
+        places = [str(root / "src"), str(root)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
         self._process = subprocess.Popen(
             command,
@@ -50,8 +53,11 @@ class Contender:
             stdout=subprocess.PIPE,
             text=True,
             env=environment,
-            cwd=ROOT,
+            cwd=root,
         )
+        self.keep_on(core)
+
+    def keep_on(self, core: int | None) -> None:
         placing.keep_on(core, self._process.pid)
 
     def run(self, count: int) -> Sample:
