@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -88,11 +87,10 @@ class Tree(NamedTuple):
     def contender(self, engine: str, colour: str, place: str) -> Contender:
         if engine == "core":
             target, options = "benchmarks.workloads.core_pairs", {"kind": f"{colour}_calls"}
-        else:
-            name = f"{self.package}{COLOURS[colour]}"
-            target = "benchmarks.pairing"
-            options = {"engine": engine, "name": name, "place": place, "callers": 1}
-        return Contender(f"{target}:slices", options, root=self.root)
+            return Contender(f"{target}:slices", options, root=self.root)
+        name = f"{self.package}{COLOURS[colour]}"
+        asked = {"engine": engine, "name": name, "place": place, "callers": 1}
+        return Contender("benchmarks.pairing:slices", asked, root=self.root)
 
 
 def main() -> None:
@@ -125,16 +123,17 @@ def compare(
         core = placing.one_core() if served.pid or engine in {"core", "file"} else None
         if served.pid:
             placing.keep_on(core, served.pid)
-        slices: dict[tuple[str, int], Callable[[], Sample]] = {}
+        slices: dict[str, Callable[[], Sample]] = {}
         for side, one in sides.items():
             for number in range(processes):
                 contender = stack.enter_context(one.contender(engine, colour, served.place))
                 contender.keep_on(core)
-                for count in (1, 20):  # connected, and its code specialised
-                    once = contender.run(count)["wall"]
-                slices[side, number] = partial(contender.run, max(1, round(seconds / once)))
+                contender.run(1)  # connected
+                once = contender.run(20)["wall"]  # its code specialised
+                count = max(1, round(seconds / once))
+                slices[f"{side} {number}"] = partial(contender.run, count)
         found = measuring.interleaved(slices, rounds, SEED)
-    return {side: [found[side, number] for number in range(processes)] for side in sides}
+    return {side: [found[f"{side} {number}"] for number in range(processes)] for side in sides}
 
 
 def figures(found: dict[str, list[list[Sample]]]) -> list[str]:
@@ -174,4 +173,4 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
