@@ -88,7 +88,10 @@ def test_names_of_locks_are_offered(shell: Shell, tmp_path: Path) -> None:
 
 def test_no_label_writes_to_the_terminal(shell: Shell) -> None:
     hold(shell, "x", "--title", "a\x1b[2Jb")
-    assert shell.run("completion", "candidates", "--", "show", "") == (0, "x\n", "")
+    status, told, _ = shell.run("completion", "candidates", "--", "show", "")
+    assert status == 0
+    assert told.startswith("x\t")
+    assert told.rstrip("\n").replace("\t", "").isprintable()
 
 
 @pytest.mark.parametrize(

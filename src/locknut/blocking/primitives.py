@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from locknut.blocking.lease import Lease, exchanged, on_interrupt, pop_entered, restore_entered
 from locknut.blocking.tasks import note_task, refuse_other_task, running_task
-from locknut.core import inspecting, naming_holder, validation
+from locknut.core import inspecting, validation
 from locknut.core.acquiring import acquire
 from locknut.core.forking import here
 from locknut.core.releasing import begin_release, release_again
@@ -110,6 +110,8 @@ class Lock(LockBase):
         return lease
 
     def _not_held(self) -> NotHeld:
+        from locknut.core import naming_holder  # few programs need to be told
+
         mode = self._request.options.mode
         return run(naming_holder.not_held(self._client, self.name, mode))
 
@@ -181,6 +183,8 @@ class Lock(LockBase):
         run(release_again(lease._client, lease, count))
 
     def _timed_out(self) -> AcquireTimeout:
+        from locknut.core import naming_holder  # many get what they wait for
+
         info = run(naming_holder.holder(self._client, self.name))
         return timed_out(self._client, self._request, self._timeout, info)
 

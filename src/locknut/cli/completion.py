@@ -146,5 +146,4 @@ def _locks(given: dict[str, str], word: str) -> Candidates:
         signal.setitimer(signal.ITIMER_REAL, 0)
     for info in found:
         if info.name.startswith(word) and info.name.isprintable():
-            holders = ", ".join(str(holder) for holder in info.holders)
-            yield info.name, holders if holders.isprintable() else ""
+            yield info.name, ", ".join(map(str, info.holders))

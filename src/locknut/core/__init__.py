@@ -17,5 +17,5 @@ The end:                      closing, exiting, forking
 Deadlocks:                    wait_graph, wait_circles, lookout
 Barriers and latches:         register, meeting, counting_down
 Doctor:                       examining, findings
-Arithmetic and rules:         pacing, durations, admission, families
+Arithmetic and rules:         pacing, durations, admission, families, plain_text
 """

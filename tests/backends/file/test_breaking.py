@@ -199,7 +199,7 @@ def test_a_hold_that_is_broken_while_it_changes_is_lost(
     )
     held = claim()
     raw = take(backend, held)
-    _once(monkeypatch, holder_slots, "Meta", lambda: run(breaker.break_hold("ns:a", raw)))
+    _once(monkeypatch, holder_slots, "SlotsMutex", lambda: run(breaker.break_hold("ns:a", raw)))
     change = backend.downgrade(held) if verb == "downgrade" else backend.detach(held, 60.0)
     assert run(change) is False
     assert run(backend.renew([held])) == [Renewal.LOST]

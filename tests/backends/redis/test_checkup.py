@@ -170,6 +170,7 @@ def test_a_replica_that_is_not_in_step(own: RedisServer) -> None:
     """It asked for everything, and the server has not begun."""
     waits = set_to(own, repl_diskless_sync="yes", repl_diskless_sync_delay=3600)
     with waits, own.connect() as replica:
+        replica.ask("REPLCONF", "capa", "eof")  # or the server begins at once, with a file
         replica.send("PSYNC", "?", "-1")
         until(lambda: own.info("replication")["connected_slaves"] == "1", "it is known")
         found = examine(own.url)["redis-replicas"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from locknut.backends.sql.backend import SqlBackend
-from locknut.backends.sql.colours import BlockingConnection, LoopConnection
+from locknut.backends.sql.driver_colours import BlockingConnection, LoopConnection
 from locknut.backends.sql.sql_table import Connection, SqlTable
 from locknut.backends.sql.statements import Statements
 from locknut.backends.sql.transactions import Transactions

@@ -1,6 +1,6 @@
 """Calls on a driver that takes one statement at a time: each call is a transaction of its own.
 
-It is all that a database needs whose driver has cursors and `commit`: see `colours` for how it is
+It is all that a database needs whose driver has cursors and `commit`: see `driver_colours` for how it is
 asked in both colours, and `ConnectionPool` for who may use a connection.
 """
 

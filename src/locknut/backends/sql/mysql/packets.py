@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from locknut.backends.sql.colours import BlockingConnection, LoopConnection
+from locknut.backends.sql.driver_colours import BlockingConnection, LoopConnection
 from locknut.backends.sql.mysql.literals import bound
 from locknut.backends.sql.sql_table import Call, Rows
 from locknut.drivers.loop_workers import LoopWorkers
