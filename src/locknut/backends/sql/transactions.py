@@ -1,7 +1,7 @@
 """Calls on a driver that takes one statement at a time: each call is a transaction of its own.
 
-It is all that a database needs whose driver has cursors and `commit`: see `driver_colours` for how it is
-asked in both colours, and `ConnectionPool` for who may use a connection.
+It is all that a database needs whose driver has cursors and `commit`: see `driver_colours` for how
+it is asked in both colours, and `ConnectionPool` for who may use a connection.
 """
 
 from __future__ import annotations
