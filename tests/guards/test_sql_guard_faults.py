@@ -39,6 +39,7 @@ def asleep(database: Database, *instead: str) -> Iterator[subprocess.Popen[str]]
         try:
             assert sleeper.stdout is not None
             assert sleeper.stdout.readline().split() == ["read", "100"]
+            os.waitid(os.P_PID, sleeper.pid, os.WSTOPPED)  # or it would be woken before it sleeps
             yield sleeper
         finally:
             sleeper.kill()

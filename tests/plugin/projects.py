@@ -45,6 +45,6 @@ def passes(
 ) -> pytest.RunResult:
     """All of these tests pass."""
     result = run(pytester, *options, others=others)
-    assert result.ret == 0, result.stdout.str() + result.stderr.str()
+    assert result.ret == 0, f"{result.ret}: {result.stdout.str()}{result.stderr.str()}"
     result.assert_outcomes(passed=count)
     return result
