@@ -75,9 +75,11 @@ def test_a_short_hold_has_no_bell(database: Database) -> None:
         assert sum(grown) == 40
 
 
-_COUNTED = ["Com_insert", "Com_update"]
+_COUNTED = ["Com_insert", "Com_update", "Com_select", "Com_do"]
+"""A bell is hung up by SELECT GET_LOCK, and freed by DO RELEASE_LOCK."""
 
 
+@pytest.mark.usefixtures("timeless")
 def test_in_a_line_each_is_woken_in_its_turn(database: Database) -> None:
     clients = [locknut.connect(database.url) for _ in range(4)]
     order: list[int] = []
@@ -103,6 +105,7 @@ def test_in_a_line_each_is_woken_in_its_turn(database: Database) -> None:
         each.close()
 
 
+@pytest.mark.usefixtures("timeless")
 def test_one_that_leaves_the_line_wakes_the_next(database: Database) -> None:
     """The one behind it is told at once whom it stands behind now."""
     one, two, three = (locknut.connect(database.url) for _ in range(3))
@@ -167,6 +170,7 @@ def test_200_tasks_wait_on_few_connections(database: Database) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.usefixtures("timeless")
 @pytest.mark.parametrize("shape", ["reader", "permit"])
 def test_those_who_share_let_the_next_in(database: Database, shape: str) -> None:
     """A bell is freed when its claim gets in beside others, so that the next looks, too."""

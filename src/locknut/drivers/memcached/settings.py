@@ -55,9 +55,7 @@ def read(url: Url) -> Settings:
     if unix and not (url.path.startswith("/") and not hosts[0]):
         raise _wrong("a memcached+unix: URL has the socket's path: memcached+unix:///run/mc.sock")
     if not unix and url.path not in {"", "/"}:
-        raise _wrong(
-            f"a memcached: URL has no path, got {url.path!r}; namespace= keeps names apart"
-        )
+        raise _wrong("a memcached: URL has no path; namespace= keeps names apart")
     user, _, password = login.partition(":")
     limit = _seconds(url, "socket_timeout", COMMAND_LIMIT)
     host, port = ("", 0) if unix else address(hosts[0], PORT, "memcached")
