@@ -136,6 +136,9 @@ def test_the_detail_of_one_lock(locks: locknut.Locks, busy: locknut.Lease) -> No
         told = str(pilot.app.screen.query_one("#detail", Static).content)
         assert f"fence {busy.fence}" in told
         assert "1. waiter@" in told
+        box, screen = pilot.app.screen.query_one(".box").region, pilot.app.screen.region
+        assert abs(box.x - (screen.right - box.right)) <= 1  # in the middle, not in a corner
+        assert abs(box.y - (screen.bottom - box.bottom)) <= 1
         await pilot.press("escape")
         await shows(pilot, lambda: not pilot.app.screen.query("#detail"))
 

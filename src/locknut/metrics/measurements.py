@@ -39,6 +39,7 @@ from locknut.metrics.catalogue import (
     Metric,
 )
 from locknut.runtimes.threads import Guard
+from locknut.runtimes.weak_sets import members
 
 Labels = tuple[str, ...]
 Series = Callable[..., object]
@@ -124,7 +125,7 @@ class Measurements:
             if level:
                 self.series[metric, labels](-level, 0)
         self._levels.clear()
-        for each in self._observers:
+        for each in members(self._observers):
             each.forked()
 
 
@@ -256,7 +257,7 @@ def _before_fork() -> None:
     """No thread is in the middle of a measurement while the process forks: the child would get the
     mutexes of other people's metrics as they are, with nobody to open them again.
     """
-    _at_fork[:] = list(_all)
+    _at_fork[:] = members(_all)
     for each in _at_fork:
         each.mutex.acquire()
 

@@ -31,6 +31,7 @@ from locknut.errors import ConfigurationError
 from locknut.runtimes.cpython import asks_for_loop
 from locknut.runtimes.shield import Behind, finish
 from locknut.runtimes.threads import Aside, BaseRuntime, new_party
+from locknut.runtimes.weak_sets import members
 
 if TYPE_CHECKING:
     from locknut.core.ports import Sender
@@ -233,6 +234,6 @@ class LoopRuntime(BaseRuntime):
 
 def forget_all() -> None:
     """In a forked child: the task that goes on owns nothing."""
-    for task in list(_owners):
+    for task in members(_owners):
         del task._locknut  # type: ignore[attr-defined]
     _owners.clear()

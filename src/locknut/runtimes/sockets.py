@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 from locknut.runtimes import cpython, host_names
+from locknut.runtimes.weak_sets import members
 
 if TYPE_CHECKING:
     import ssl
@@ -119,7 +120,7 @@ def close_inherited() -> None:
     """In a forked child: without a word to the other end, which is the parent's to talk to."""
     global _mutex  # noqa: PLW0603  # the parent's may be held by a thread that is not here
     _mutex = threading.RLock()
-    for each in list(_ours):
+    for each in members(_ours):
         each.close()
     for number, which in list(_descriptors.values()):
         with suppress(OSError):

@@ -14,6 +14,7 @@ from typing import Final
 
 from locknut.backends.file.bells import Bell, Ringer
 from locknut.core.ports import Signal
+from locknut.runtimes.weak_sets import members
 
 _DAY: Final = 86400.0
 
@@ -112,5 +113,5 @@ def _stay(loop: weakref.ref[asyncio.AbstractEventLoop], sentinel: _Sentinel) -> 
 
 
 def _closed(bells: weakref.WeakSet[LoopBell]) -> None:
-    for bell in list(bells):
+    for bell in members(bells):
         bell.abandoned()

@@ -24,6 +24,7 @@ from locknut.backends.file.file_layout import Record, digest, words
 from locknut.core.values import Claim
 from locknut.runtimes import this_boot
 from locknut.runtimes.descriptors import away_from_standard
+from locknut.runtimes.weak_sets import members
 
 if TYPE_CHECKING:
     import socket
@@ -127,7 +128,7 @@ def _making_room(open_one: Callable[[], T]) -> T:
     try:
         return open_one()
     except OSError as error:
-        if error.errno not in _NONE_LEFT or not any(each.spare() for each in list(_rememberers)):
+        if error.errno not in _NONE_LEFT or not any(each.spare() for each in members(_rememberers)):
             raise
     return open_one()
 
@@ -179,7 +180,7 @@ def _in_child() -> None:
         with suppress(OSError):
             os.close(fd)
     _owned.clear()
-    for rememberer in list(_rememberers):
+    for rememberer in members(_rememberers):
         rememberer.forget()
 
 

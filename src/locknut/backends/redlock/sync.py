@@ -15,6 +15,7 @@ from locknut.backends.redlock.rounds import Heard, Until
 from locknut.backends.redlock.thread_connections import ThreadConnections
 from locknut.core.findings import Check
 from locknut.core.ports import Runtime, Signal
+from locknut.runtimes.weak_sets import members
 
 
 class BlockingBackend(RedlockBackend):
@@ -63,7 +64,7 @@ class BlockingBackend(RedlockBackend):
     async def close(self) -> None:
         self.closed = True
         self._local = threading.local()
-        for connections in list(self._every_thread):
+        for connections in members(self._every_thread):
             connections.close()
         self._every_thread.clear()
 

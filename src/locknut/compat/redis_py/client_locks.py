@@ -20,6 +20,7 @@ from locknut.core import closing
 from locknut.core.client import Client
 from locknut.core.ports import Engine
 from locknut.errors import Unsupported
+from locknut.runtimes.weak_sets import members
 
 Pools = MutableMapping[Any, Any]
 
@@ -110,11 +111,12 @@ def _forget_timed(client: Client) -> None:
 
 
 def _at_exit() -> None:
-    for locks in _blocking.values():
-        _forget_timed(locks._made)
-    for loops in _asyncio.values():
-        for locks, _ in loops.values():
-            _forget_timed(locks._made)
+    # By their pools and loops: other threads still use the dictionaries.
+    for pool in members(_blocking):
+        _forget_timed(_blocking[pool]._made)
+    for pool in members(_asyncio):
+        for loop in members(loops := _asyncio[pool]):
+            _forget_timed(loops[loop][0]._made)
 
 
 atexit.register(_at_exit)

@@ -17,6 +17,7 @@ from locknut.drivers.redis.settings import Settings
 from locknut.drivers.redis.wire import Welcome
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.runtimes.clock import now
+from locknut.runtimes.weak_sets import members
 
 LONG_IDLE: Final = 0.25
 """Seconds without a word after which a watched endpoint is asked who the master is: a server that
@@ -121,7 +122,7 @@ class Latest:
         self._tell()
 
     def _tell(self) -> None:
-        for follower in list(self._followers):
+        for follower in members(self._followers):
             follower.overtaken()
         for listener in self._listeners:
             listener()

@@ -23,6 +23,7 @@ from locknut.backends.sql.sqlite.settings import Settings
 from locknut.backends.sql.table_port import GiveBack, Take
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.runtimes.threads import Guard
+from locknut.runtimes.weak_sets import members
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -295,7 +296,7 @@ _inherited: list[sqlite3.Connection] = []
 
 
 def _before() -> None:
-    _paused.extend(each for each in list(_all) if each.pause())
+    _paused.extend(each for each in members(_all) if each.pause())
 
 
 def _in_parent() -> None:
@@ -305,7 +306,7 @@ def _in_parent() -> None:
 
 def _in_child() -> None:
     _paused.clear()
-    _inherited.extend(left for each in list(_all) if (left := each.forked()) is not None)
+    _inherited.extend(left for each in members(_all) if (left := each.forked()) is not None)
 
 
 if hasattr(os, "register_at_fork"):
