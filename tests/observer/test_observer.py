@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 
 import pytest
 
@@ -63,6 +63,29 @@ def test_holds_waits_and_their_ends_are_seen(locks: locknut.Locks, watch: Watch)
     (over,) = observer.history.of("x").holds
     assert over.ending is Ending.RELEASED
     assert "released" in [each.kind for each in observer.happenings]
+
+
+def test_nobody_is_said_to_wait_while_the_engine_is_silent(
+    locks: locknut.Locks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = 0.0
+    observer = PlaceObserver(locks, now=lambda: time.time() + late)
+    with Waiters() as waiters, locks.lock("x"), closing(observer), monkeypatch.context() as patch:
+        waiters.queue_up(locks, "x")
+        observer.look()
+        waited = summaries.longest_wait(observer)
+        assert waited is not None
+
+        def silent(_: str | None = None) -> list[LockInfo]:
+            raise locknut.BackendUnavailable("no answer")
+
+        patch.setattr(locks, "list", silent)
+        late = 600.0
+        observer.look()
+        assert summaries.longest_wait(observer) == waited
+        (hot,) = summaries.hottest(observer)
+        assert hot.waited == pytest.approx(waited)
+        assert [each.kind for each in observer.concerns()] == ["unreachable"]
 
 
 def test_any_number_of_viewers_costs_the_engine_the_same(

@@ -99,6 +99,11 @@ class PlaceObserver:
         """Whether a line that is empty means that nobody waits."""
         return Capability.WAITERS in self.locks.capabilities
 
+    def shown_at(self) -> float:
+        """When it was as it is shown: at the last listing, however long ago that was."""
+        at = self.picture.at
+        return self.now() if at is None else at
+
     def start(self) -> None:
         """Begin to look, unless that was done before."""
         with self.guard:
