@@ -275,6 +275,45 @@ def test_a_part_that_fails_stops_nothing(locks: locknut.Locks, watch: Watch) -> 
         assert "not today" in observer.concerns()[0].detail
 
 
+def test_a_viewer_that_fails_blinds_no_other(
+    locks: locknut.Locks, watch: Watch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails() -> None:
+        raise RuntimeError("closed")
+
+    observer, rung = watch(locks), threading.Semaphore(0)
+    observer.view(fails)
+    observer.view(rung.release)
+    observer.start()
+    for _ in range(3):
+        assert rung.acquire(timeout=DEADLINE)
+    assert "a viewer of memory:" in caplog.text
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_a_checkup_that_fails_in_an_odd_way_is_told_and_stops_nothing(
+    locks: locknut.Locks, watch: Watch, monkeypatch: pytest.MonkeyPatch, starts: bool
+) -> None:
+    def odd(_: locknut.Locks) -> list[Concern]:
+        raise IndexError("odd")
+
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("no thread: odd")
+
+    observer = watch(locks, seams=Seams(checkup=odd))
+    observer.start()
+    until(lambda: observer.picture.version, "it looks")
+    if not starts:
+        monkeypatch.setattr(threading.Thread, "start", refused)
+    observer.doctor.wanted = True
+    until(lambda: observer.doctor.findings, "it is told")
+    (told,) = observer.doctor.findings
+    assert "odd" in told.detail
+    seen = observer.picture.version
+    until(lambda: observer.picture.version > seen + 2, "it looks on")
+    monkeypatch.undo()
+
+
 @pytest.mark.redis
 def test_an_engine_that_goes_away_and_comes_back(watch: Watch) -> None:
     with RedisServer() as server, locknut.connect(server.url) as locks:

@@ -8,6 +8,7 @@ screen stays there, marked as old.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -33,6 +34,7 @@ from locknut.observer.sightings import Concern, Ending, Happening, Moment, Pictu
 from locknut.observer.span_history import SpanHistory
 from locknut.runtimes import cpython
 
+_log = logging.getLogger("locknut")
 REFRESH: Final = 2.0
 WINDOW: Final = 300.0
 """Seconds whose waits make the percentiles of one moment."""
@@ -234,7 +236,10 @@ class PlaceObserver:
             with self.guard:
                 viewers = list(self._viewers)
             for ring in viewers:
-                ring()
+                try:
+                    ring()
+                except Exception:  # noqa: BLE001  # the others want to know, and to look on
+                    _log.exception("a viewer of %s failed", self.place)
             self._rest()
 
     def _checkup(self) -> Sequence[Concern]:
