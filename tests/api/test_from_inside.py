@@ -406,7 +406,6 @@ def test_a_finalizer_that_releases_what_was_abandoned_with_it(
 @contextmanager
 def interrupted(handler: Callable[[], None]) -> Iterator[None]:
     """Every millisecond and less, never by itself again before it has returned."""
-
     ended = False
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -419,9 +418,7 @@ def interrupted(handler: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        ended = (
-            True  # or the last one begins another, which ends the process once it is not handled
-        )
+        ended = True  # or the last one begins another, which then ends the process
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
