@@ -19,11 +19,15 @@ atexit.register(lambda: last())
 from locknut.runtimes import cpython
 """
 SLOW_MACHINE = """
-really = threading._start_new_thread
-def late(function, arguments):
-    time.sleep(0.3)
-    function(*arguments)
-threading._start_new_thread = lambda function, arguments: really(late, (function, arguments))
+name = "_start_joinable_thread"  # as it is called from 3.13 on
+name = name if hasattr(threading, name) else "_start_new_thread"
+really = getattr(threading, name)
+def slowly(function, *arguments, **facts):
+    def late(*given):
+        time.sleep(0.3)
+        function(*given)
+    return really(late, *arguments, **facts)
+setattr(threading, name, slowly)
 """
 BEGINS = """
 begun = []
