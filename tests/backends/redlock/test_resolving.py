@@ -11,11 +11,15 @@ import pytest
 import locknut
 from locknut.backends.redlock.background_dial import BackgroundDial
 from locknut.backends.redlock.nodes import Node
+from locknut.core.values import Granted
 from locknut.drivers.redis import settings
 from locknut.drivers.redis.endpoints import FixedEndpoint
 from locknut.redlock import Redlock
 from locknut.runtimes.clock import now
-from locknut.urls import parse
+from locknut.runtimes.threads import ThreadRuntime, run
+from locknut.urls import open_engine, parse
+from tests.backends.redlock.test_tries import claim
+from tests.no_threads import no_threads
 from tests.servers.processes import until
 from tests.servers.redlock import RedlockNodes
 from tests.servers.resolver import Resolver, in_its_place
@@ -46,6 +50,28 @@ def test_a_name_that_is_not_found_holds_nobody_up(three: RedlockNodes, names: Re
             with locks.lock("y", timeout=10):
                 pass
         assert names.asked < 4, "one look-up at a time"
+
+
+def test_without_a_thread_to_look_it_up_the_others_vote(
+    three: RedlockNodes, names: Resolver
+) -> None:
+    """Whoever asked got a RuntimeError; and its thread never looked the name up again."""
+    names.found = "127.0.0.1"
+    names.answers.set()
+    backend = open_engine(url_of(three))[0].blocking(ThreadRuntime())
+    first, second = claim(), claim()
+    with no_threads():
+        assert isinstance(run(backend.attempt(first, 0.0)), Granted)
+        assert not names.asked
+    run(backend.release(first))
+
+    def looked_up() -> bool:
+        run(backend.attempt(second, 0.0))
+        run(backend.release(second))
+        return bool(names.asked)
+
+    until(looked_up, "it is looked up as soon as there is a thread for it")
+    run(backend.close())
 
 
 def test_it_is_used_when_it_is_found(three: RedlockNodes, names: Resolver) -> None:
