@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ from locknut.runtimes import threads
 from tests.core.test_interrupted_keeper import until
 from tests.no_threads import SAYS, STARTS, no_threads
 
+SOURCE = Path(__file__).parents[2] / "src"
 REFUSED = f"cannot be started .{SAYS}.*ulimit -u"
 
 
@@ -160,7 +162,12 @@ main = threading.main_thread()
 threading.Thread(target=worker).start()
 """.replace("STARTS", repr(STARTS))
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert (done.returncode, done.stdout.strip()) == (0, "refused"), done.stderr
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import builtins
 import os
-import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +21,10 @@ import locknut
 import locknut.aio
 from locknut.backends.file import ofd_locks
 from locknut.backends.file.folder import EVERY, FOR_EACH, PART, Folder
+from tests.descriptors import descriptors_left
 from tests.servers.processes import until
 
+SOURCE = Path(__file__).parents[3] / "src"
 FILES = 40 * PART * 2
 """With one look for each `EVERY` files there would be 160."""
 
@@ -73,20 +73,6 @@ def test_old_files_go_as_fast_as_new_ones_come(tmp_path: Path) -> None:
                 pass
     left = [each for each in folder.iterdir() if each.name in old and not each.stat().st_mtime]
     assert len(left) < len(old) / FOR_EACH
-
-
-@contextmanager
-def descriptors_left(number: int) -> Iterator[None]:
-    """This process may open so many more."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    free = [os.dup(0) for _ in range(number + 1)]
-    for each in free:
-        os.close(each)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (free[-1], before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.file
@@ -154,7 +140,11 @@ else:
 """
     said = [
         subprocess.run(
-            [sys.executable, "-c", program, str(left)], capture_output=True, text=True, check=True
+            [sys.executable, "-c", program, str(left)],
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.strip()
         for left in range(6)
     ]
