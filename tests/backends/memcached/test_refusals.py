@@ -115,3 +115,15 @@ def test_time_limits() -> None:
 def test_ttls_that_it_cannot_keep(ttl: float, memcached_server: MemcachedServer) -> None:
     with locknut.connect(memcached_server.url) as locks, pytest.raises(ConfigurationError):
         locks.lock("x", ttl=ttl)
+
+
+@pytest.mark.parametrize("ttl", [3, 30 * 86400])
+def test_the_shortest_and_the_longest_ttl(ttl: float, memcached_server: MemcachedServer) -> None:
+    """More than 30 days would be a date, if it were not the moment of the end that is sent."""
+    memcached_server.wait_until_old_enough()
+    with locknut.connect(memcached_server.url) as locks:
+        with locks.lock(f"ttl-{ttl}", ttl=ttl) as lease:
+            lease.renew()
+            (holder,) = locks.info(lease.name).holders
+            assert ttl - 1 <= (holder.ttl_left or 0) <= ttl + 2
+        assert not locks.info(lease.name).locked
