@@ -21,6 +21,8 @@ Scope = Mapping[str, Any]
 Authorize = Callable[[Scope], "str | Awaitable[str | None] | None"]
 """The host application's own decision: the name of the user, or None for nobody."""
 
+USER: Final = "locknut.user"
+"""Where a request says who it is; `scope["state"]` is the host application's."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 LONGEST_FORM: Final = 16_384
 """Bytes."""

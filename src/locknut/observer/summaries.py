@@ -77,8 +77,8 @@ def _title(host: str, pid: int | None, name: str, spans: Iterable[Span]) -> str:
 
 def hottest(observer: PlaceObserver, most: int = 8) -> list[HotLock]:
     """By the time that was waited for them in the last minutes."""
-    now = observer.now()
     with observer.guard:
+        now = observer.shown_at()
         waited: dict[str, float] = {}
         for each in (*observer.history.waits_since(now - WINDOW), *observer.tracker.waits.values()):
             since = max(each.since, now - WINDOW)
@@ -126,10 +126,10 @@ def spans_of(observer: PlaceObserver, name: str) -> tuple[list[Span], list[Span]
 
 
 def longest_wait(observer: PlaceObserver) -> float | None:
-    """Seconds that somebody has waited by now; None if nobody waits."""
-    now = observer.now()
+    """Seconds that somebody had waited at the last listing; None if nobody did."""
     with observer.guard:
-        return max((each.lasted(now) for each in observer.tracker.waits.values()), default=None)
+        shown = observer.shown_at()
+        return max((each.lasted(shown) for each in observer.tracker.waits.values()), default=None)
 
 
 def blocked(locks: Iterable[LockInfo]) -> list[LockInfo]:
