@@ -94,6 +94,10 @@ def test_a_server_that_is_too_old(old_one: int) -> None:
         ("memcached://localhost/x", "no path"),
         ("memcached://localhost:99999", "a number below 65536"),
         ("memcached://localhost?ttl=3", "ttl"),
+        ("memcached://localhost?socket_timeout=0", "socket_timeout must be between"),
+        ("memcached://localhost?socket_timeout=inf", "socket_timeout must be between"),
+        ("memcached://localhost?socket_connect_timeout=0", "socket_connect_timeout must be"),
+        ("memcached://localhost?restart_delay=31d", "at most 30 days"),
         ("memcached+unix://host/x", "the socket's path"),
     ],
 )
