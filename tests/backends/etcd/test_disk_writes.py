@@ -44,7 +44,7 @@ def cost(server: EtcdServer, verb: Callable[[], object]) -> float:
 def test_each_verb_waits_for_the_disk_as_often_as_the_page_says(server: EtcdServer) -> None:
     """Also those that write nothing: a renewal, with the keep-alives before it, and a look."""
     with locknut.connect(server.url) as locks, locknut.connect(server.url) as other:
-        several = locks.all(*(f"all-{n}" for n in range(8)))
+        several = locks.all(*(f"all-{n}" for n in range(33)))
 
         def pair() -> None:
             with locks.lock("x"):
