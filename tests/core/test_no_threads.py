@@ -70,6 +70,35 @@ def test_on_a_loop(engine: str) -> None:
     asyncio.run(story())
 
 
+def test_what_was_detached_can_be_attached_later(engine: str) -> None:
+    """It was released: the text, which works once, was spent."""
+    with locknut.connect(engine) as locks, locknut.connect(engine) as others:
+        lease = locks.lock("x", ttl=30).acquire()
+        assert lease is not None
+        text = lease.detach(60)
+        with no_threads():
+            with pytest.raises(locknut.BackendUnavailable, match=REFUSED):
+                others.attach(text)
+            assert nothing_left(others)
+        assert others.lock("x").acquire(timeout=0) is None
+        with others.attach(text) as attached:
+            assert attached.fence == lease.fence
+
+
+def test_what_was_detached_can_be_attached_later_on_a_loop(engine: str) -> None:
+    async def story() -> None:
+        async with locknut.aio.connect(engine) as locks, locknut.aio.connect(engine) as others:
+            lease = await locks.lock("x", ttl=30).acquire()
+            assert lease is not None
+            text = await lease.detach(60)
+            with no_threads(), pytest.raises(locknut.BackendUnavailable, match=REFUSED):
+                await others.attach(text)
+            async with await others.attach(text) as attached:
+                assert attached.fence == lease.fence
+
+    asyncio.run(story())
+
+
 def test_who_waits_behind_it_in_the_line_goes_on(engine: str) -> None:
     """The first one fails once it is granted; those behind it are not left to wait."""
     with locknut.connect(engine) as locks:

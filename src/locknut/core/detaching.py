@@ -189,6 +189,7 @@ async def attach(client: Client, text: str, acquired: list[LeaseCore]) -> LeaseC
     request, caller = client.request(client.bare(key), options), client.runtime.caller()
     claim = client.claim(request, caller)
     detached = claim._replace(id=detached_id, ttl=detached_ttl)
+    client.keeper.ring()  # first: where no thread can be started for it, the text is not spent
     try:
         granted, sent = await _attach(client, detached, claim)
         if granted is not None:
