@@ -27,8 +27,8 @@ from locknut.observer.place_observer import REFRESH
 
 Show = Callable[[Places, QueryParams], dict[str, Any]]
 _SLOW_DOWN = 0.5
-"""Seconds that a wrong passphrase costs in the form; in a header a guess costs nothing. What keeps it
-from being guessed is its length."""
+"""Seconds that a wrong passphrase costs in the form; in a header a guess costs nothing. What keeps
+it from being guessed is its length."""
 
 
 class Dashboard:
