@@ -60,7 +60,7 @@ def watched(locks: locknut.Locks, story: Callable[[Dashboard], Any]) -> Dashboar
 
 def listeners(dashboard: Dashboard) -> int:
     (observer,) = dashboard.places.all.values()
-    return len(observer._viewers)
+    return len(observer._viewers._rings)
 
 
 def test_pages_that_go_away_are_forgotten(locks: locknut.Locks) -> None:
@@ -104,7 +104,7 @@ def test_a_loop_that_is_over_stops_no_observer(locks: locknut.Locks) -> None:
         async def story() -> None:
             page = Page(dashboard)
             await page.hears(lambda: "event: tick" in page.heard)
-            rings.extend(observer._viewers)
+            rings.extend(observer._viewers._rings)
 
         rings: list[Callable[[], object]] = []
         asyncio.run(story())

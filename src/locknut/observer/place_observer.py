@@ -8,7 +8,6 @@ screen stays there, marked as old.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -32,9 +31,9 @@ from locknut.observer.refresh_rate import RefreshRate
 from locknut.observer.seams import Cycle, Seams
 from locknut.observer.sightings import Concern, Ending, Happening, Moment, Picture, Span
 from locknut.observer.span_history import SpanHistory
+from locknut.observer.viewers import Viewers
 from locknut.runtimes import cpython
 
-_log = logging.getLogger("locknut")
 REFRESH: Final = 2.0
 WINDOW: Final = 300.0
 """Seconds whose waits make the percentiles of one moment."""
@@ -80,7 +79,7 @@ class PlaceObserver:
         self._seams = seams or Seams()
         self.doctor = Examiner(self.place, self._checkup)
         self._bell = threading.Event()
-        self._viewers: list[Callable[[], object]] = []
+        self._viewers = Viewers(self.place)
         self._closed = False
         self._thread: threading.Thread | None = None
         self._looks_in = 0  # the process that it looks in: a forked child needs its own thread
@@ -128,15 +127,7 @@ class PlaceObserver:
 
     def view(self, ring: Callable[[], object]) -> Callable[[], None]:
         """Call `ring` after every listing, on the observer's thread, until the result is called."""
-        with self.guard:
-            self._viewers.append(ring)
-
-        def stop() -> None:
-            with self.guard:
-                if ring in self._viewers:
-                    self._viewers.remove(ring)
-
-        return stop
+        return self._viewers.add(ring)
 
     def look(self) -> None:
         """List once, now, on the calling thread."""
@@ -233,13 +224,7 @@ class PlaceObserver:
                 self._unreachable(f"it cannot be read: {error!r}")
             if not self.picture.problem:
                 self.doctor.examine_if_due()
-            with self.guard:
-                viewers = list(self._viewers)
-            for ring in viewers:
-                try:
-                    ring()
-                except Exception:  # noqa: BLE001  # the others want to know, and to look on
-                    _log.exception("a viewer of %s failed", self.place)
+            self._viewers.ring()
             self._rest()
 
     def _checkup(self) -> Sequence[Concern]:
