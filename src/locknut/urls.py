@@ -52,6 +52,7 @@ _URL = re.compile(
 """Appendix B of RFC 3986. The standard library's way refuses lists of hosts with IPv6 addresses."""
 
 _HOST = r"(\[[^\],]*\]|[^:,]*)(:\d*)?"
+_LOGIN_IN_PATH = r"/?[^/:@]*:[^@]*@"
 
 
 class Url:
@@ -81,7 +82,8 @@ class Url:
             raise ConfigurationError(message)
         found = hosts.split(",")
         if len(found) > 1 and "" in found:
-            raise ConfigurationError(f"a {self.scheme}: URL has a comma without a host: {hosts!r}")
+            message = f"a {self.scheme}: URL has a comma without a host behind or before it"
+            raise ConfigurationError(message)
         return login, found
 
     @property
@@ -110,12 +112,7 @@ def parse(text: str) -> Url:
     if parts is None:
         raise ConfigurationError(f"a URL begins with a scheme, like 'file:'; got {_shown(text)}")
     scheme = parts["scheme"].lower()
-    if _ends_in_login(parts["netloc"] or "", parts["path"], parts["query"] or ""):
-        message = (
-            f"the {scheme}: URL has an @ behind its hosts: a / ? or # in a password is written "
-            "%2F, %3F or %23, and an @ in a path %40"
-        )
-        raise ConfigurationError(message)
+    _refuse_misread_login(scheme, parts["netloc"] or "", parts["path"], parts["query"] or "")
     if parts["fragment"]:
         raise ConfigurationError(f"the {scheme}: URL has a fragment ('#...'), which means nothing")
     options: dict[str, str] = {}
@@ -129,13 +126,31 @@ def parse(text: str) -> Url:
     return url
 
 
-def _ends_in_login(netloc: str, path: str, query: str) -> bool:
-    """Whether a sign in a password ended what should be the hosts: no message may show the rest."""
-    if "@" in netloc or ":" not in netloc:
-        return False
-    if "@" in path or any("@" in each.partition("=")[0] for each in query.split("&")):
-        return True
-    return "@" in query and not all(re.fullmatch(_HOST, each) for each in netloc.split(","))
+def _refuse_misread_login(scheme: str, netloc: str, path: str, query: str) -> None:
+    """Where a part of a login was taken for something else no message may show that part."""
+    login, _, hosts = netloc.rpartition("@")
+    fit = all(re.fullmatch(_HOST, each) for each in hosts.split(","))
+    names = [each.partition("=")[0] for each in query.split("&")]
+    behind = any("@" in each for each in (path, *names) if ":" in netloc)
+    empty = not fit or hosts.endswith(":")
+    if behind or any("@" in each for each in names) or (empty and not login and "@" in query):
+        message = (
+            f"the {scheme}: URL has an @ behind its hosts: a / ? or # in a password is written "
+            "%2F, %3F or %23, and an @ in a path %40"
+        )
+        raise ConfigurationError(message)
+    if not fit:
+        message = (
+            f"the {scheme}: URL has a port that is not a number, or a login without an @ behind "
+            "it: user:password@host:port"
+        )
+        raise ConfigurationError(message)
+    if not netloc and re.match(_LOGIN_IN_PATH, path):
+        message = (
+            f"the {scheme}: URL has a login without // before it: {scheme}://user:password@host "
+            "(an @ in a path is written %40)"
+        )
+        raise ConfigurationError(message)
 
 
 def _query(text: str) -> list[tuple[str, str]]:
@@ -155,7 +170,9 @@ def _unquoted(text: str) -> str:
 
 
 def _shown(text: object) -> str:
-    return repr(text) if not isinstance(text, str) or "@" not in text else "a text without a scheme"
+    """A text without a scheme, unless it may have a login in it: what `host:port` looks like."""
+    plain = not isinstance(text, str) or re.fullmatch(r"[^@:/]*(:\d*)?", text)
+    return repr(text) if plain else "a text without a scheme"
 
 
 def open_engine(text: Any) -> tuple[Engine, Url]:

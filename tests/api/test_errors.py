@@ -74,12 +74,26 @@ def test_they_say_which_lock_and_which_engine(locks: locknut.Locks) -> None:
         f"memory:?a={SECRET}&a={SECRET}",
         f"redis://me:{SECRET}@[::1",
         f"redis://:{SECRET}@host:notaport/",
+        f"redis//me:{SECRET}",
+        f"redis//{SECRET}@host",
+        f"redis:/{SECRET}@host",
+        f"redis://me?{SECRET}@host",
         *(
             f"{scheme}://me:{password}@host:1/0"
             for scheme in ("redis", "redlock", "zookeeper", "etcd", "memcached", "nosuch")
             for password in (
                 f"a/{SECRET}", f"{SECRET}/b", f"1/{SECRET}", f"a?{SECRET}", f"{SECRET}?b",
                 f"a?{SECRET}=b", f"1?{SECRET}", f"a#{SECRET}", f"{SECRET}#b",
+                f"a@b/{SECRET}", f"a@b?{SECRET}", f"a@b?c={SECRET}", f"?{SECRET}=",
+            )
+        ),
+        *(
+            f"{scheme}{rest}"
+            for scheme in ("redis", "redlock", "zookeeper", "etcd", "memcached", "mysql", "nosuch")
+            for rest in (
+                f"://me:{SECRET}", f"://:{SECRET}", f"://me:{SECRET}/1", f"://me:{SECRET},host/1",
+                f":me:{SECRET}@host/1", f":/me:{SECRET}@host/1", f":///me:{SECRET}@host/1",
+                f"://me:99999{SECRET}", f"://h,me:{SECRET}",
             )
         ),
     ],
@@ -102,10 +116,25 @@ def test_a_password_with_a_sign_that_ends_the_host_is_named_as_the_reason(sign: 
 
 
 @pytest.mark.parametrize(
-    "url", ["zookeeper://h:1/jobs%40home", "zookeeper://h/jobs@home", "redis://h:1?id=a@b"]
+    "url",
+    [
+        "zookeeper://h:1/jobs%40home",
+        "zookeeper://h/jobs@home",
+        "zookeeper://me:word@h/jobs%40home",
+        "redis://h:1?id=a@b",
+        "redis://me:word@h?id=a@b",
+    ],
 )
 def test_an_at_sign_elsewhere_is_no_login(url: str) -> None:
     locknut.connect(url).close()
+
+
+@pytest.mark.parametrize("scheme", ["redis", "zookeeper", "etcd", "memcached", "mysql"])
+def test_digits_that_are_no_port_are_not_told(scheme: str) -> None:
+    """They are a password where somebody forgot the host."""
+    with pytest.raises(locknut.ConfigurationError, match=r"[pP]ort") as caught:
+        locknut.connect(f"{scheme}://me:8642097/{'x' if scheme == 'mysql' else ''}")
+    assert "8642097" not in str(caught.value)
 
 
 def test_a_url_taken_apart_does_not_show_its_secret() -> None:

@@ -406,16 +406,19 @@ def test_a_finalizer_that_releases_what_was_abandoned_with_it(
 @contextmanager
 def interrupted(handler: Callable[[], None]) -> Iterator[None]:
     """Every millisecond and less, never by itself again before it has returned."""
+    ended = False
 
     def handle(number: int, frame: FrameType | None) -> None:
         handler()
-        signal.setitimer(signal.ITIMER_REAL, 0.0007)
+        if not ended:
+            signal.setitimer(signal.ITIMER_REAL, 0.0007)
 
     before = signal.signal(signal.SIGALRM, handle)
     signal.setitimer(signal.ITIMER_REAL, 0.0007)
     try:
         yield
     finally:
+        ended = True  # or the last one begins another, which then ends the process
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 

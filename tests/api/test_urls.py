@@ -73,7 +73,7 @@ def test_what_is_refused(scheme: str, hosts: str, named: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["redis", "mysql", "memcached", "etcd", *SEVERAL])
 @pytest.mark.parametrize(
-    "host", ["a..b", ".a", "a" * 64, "\N{LATIN SMALL LETTER U WITH DIAERESIS}..b"]
+    "host", ["a..b", ".a", "a" * 64, "\N{LATIN SMALL LETTER U WITH DIAERESIS}..b", " a", "a b"]
 )
 def test_a_name_that_no_host_can_have(scheme: str, host: str) -> None:
     """Looking it up raised a UnicodeError, in the middle of an acquire or of a thread."""

@@ -16,6 +16,7 @@ from locknut.testing.conformance import Conformance
 from locknut.testing.trial import Failure, Rule, Trial, Verdict, Wanted
 from locknut.testing.trial.rules import first_words, spelled
 from tests.cli.harness import Shell
+from tests.contracts.sources import ROOT
 from tests.servers.databases import Database
 from tests.servers.etcd import EtcdServer
 from tests.servers.memcached import MemcachedServer
@@ -35,6 +36,12 @@ def test_it_prints_a_line_for_each_rule_and_each_capability(shell: Shell, tmp_pa
         assert f"\n  {capability.value:<14}" in out
     assert ": 5 hold, 0 fail, 0 not declared, 0 not tried, in " in out
     assert not list((tmp_path / "locks").glob("*")), "$LOCKNUT_URL is not the one to try"
+
+
+def test_the_page_shows_how_many_rules_there_are() -> None:
+    page = (ROOT / "docs/redis-compatible.md").read_text()
+    every = EVERY_RULE + 1
+    assert f"\n{every} rules: {every} hold, 0 fail, 0 not declared, 0 not tried, in " in page
 
 
 def test_quiet_prints_the_summary_alone_and_json_one_object(shell: Shell) -> None:

@@ -87,6 +87,8 @@ def test_the_environment_can_hide_it(shell: Shell) -> None:
         (["curl", "--api-key", "hunter2"], "curl --api-key ***"),
         (["psql", "postgres://me:hunter2@db/x?a=b"], "psql postgres://me:***@db/x?a=b"),
         (["psql", "postgres://me:a@hunter2@db"], "psql postgres://me:***@db"),
+        (["psql", "postgres://me:a/hunter2@db/x"], "psql postgres://me:***@db/x"),
+        (["psql", "postgres://me:a@b/hunter2@db"], "psql postgres://me:***@db"),
         (
             ["curl -H 'X-Secret: none' --secret hunter2 a"],
             "curl -H 'X-Secret: none' --secret *** a",

@@ -52,6 +52,7 @@ class Source:
 def sources(*folders: str) -> list[Source]:
     """The package's files, or those of some of its folders, in order."""
     roots = [PACKAGE / folder for folder in folders] or [PACKAGE]
+    assert all(root.is_dir() for root in roots), "a rule about no file cannot fail"
     return [_source(path, PACKAGE.parent) for root in roots for path in sorted(root.rglob("*.py"))]
 
 

@@ -179,7 +179,7 @@ def test_sim_redlock(make: Make) -> None:
 
 @pytest.mark.slow
 def test_mutants(make: Make) -> None:
-    out = make("mutants", ARGS="cli-any-ancestor cli-terminal-obeys", JOBS="2")
+    out = make("mutants", ARGS="cli-any-ancestor core-terminal-obeys", JOBS="2")
     assert "all          2 killed" in out
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import sys
 from collections.abc import Iterator
 
 from tests.contracts.sources import Source, sources
@@ -221,6 +222,54 @@ def test_engines_do_not_know_each_other() -> None:
         and not name.startswith(SHARED.get(own, ()))
     ]
     assert not wrong
+
+
+OWN = {
+    "backends.etcd": {"locknut.drivers.etcd"},
+    "backends.memcached": {"locknut.drivers.memcached"},
+    "backends.redis": {"locknut.drivers.redis", "hiredis"},
+    "backends.redlock": {"locknut.drivers.redis", "hiredis"},
+    "backends.zookeeper": {"kazoo"},
+    "backends.sql.mysql": {"locknut.drivers.mysql", "pymysql"},
+    "backends.sql.postgresql": {"locknut.drivers.postgresql", "psycopg"},
+    "drivers.etcd": {"locknut.drivers.etcd"},
+    "drivers.memcached": {"locknut.drivers.memcached"},
+    "drivers.mysql": {"locknut.drivers.mysql", "pymysql"},
+    "drivers.postgresql": {"locknut.drivers.postgresql", "psycopg"},
+    "drivers.redis": {"locknut.drivers.redis", "hiredis"},
+}
+"""To which server an engine, or a driver, leads, and the one package that it needs. Whatever is not
+listed leads to none."""
+FOR_ALL = {
+    f"locknut.drivers.{each}"
+    for each in ("connection_places", "connection_pool", "loop_workers", "server_urls")
+}
+"""Of drivers, what knows no server."""
+
+
+def servers_known(source: Source) -> set[str]:
+    """Drivers and packages that are not of the standard library."""
+    tops = {name for _, name in source.imports if name.split(".")[0] not in sys.stdlib_module_names}
+    tops = {name for name in tops if not name.startswith("locknut.") or layer(name) == "drivers"}
+    return {
+        ".".join(name.split(".")[: 3 if name.startswith("locknut.") else 1]) for name in tops
+    } - FOR_ALL
+
+
+def test_an_engine_knows_its_own_driver_alone() -> None:
+    """Nobody needs a package for an engine that is not used, and some need none at all."""
+    wrong = []
+    for source in sources("backends", "drivers"):
+        own = {name for name in OWN if source.module.startswith(f"locknut.{name}")}
+        allowed = set[str]().union(*(OWN[name] for name in own))
+        wrong += [f"{source} knows {name}" for name in servers_known(source) - allowed]
+    assert not wrong
+
+
+def test_what_is_listed_of_an_engine_is_in_use() -> None:
+    for name, allowed in OWN.items():
+        found = [servers_known(source) for source in sources(name.replace(".", "/"))]
+        assert set[str]().union(*found) == allowed, name
 
 
 def test_validity_is_never_judged_by_the_wall_clock() -> None:

@@ -7,6 +7,7 @@ import asyncio
 from locknut import aio
 from locknut.backends.memory import MemoryEngine
 from locknut.backends.memory.backend import MemoryBackend
+from locknut.core import pacing
 from locknut.core.ports import Runtime
 from locknut.core.values import Claim
 
@@ -67,3 +68,39 @@ async def _cancelled_while_it_gives_up() -> None:
 
 def test_the_turn_is_passed_on_once() -> None:
     asyncio.run(asyncio.wait_for(_cancelled_while_it_gives_up(), 30))
+
+
+async def _cancelled_with_a_withdrawal_under_way() -> None:
+    """The same, and it leaves before the withdrawal is answered, which goes on behind it. Whoever
+    is next in this process, and wants the same, must not go on with that claim.
+    """
+    engine = Engine()
+    elsewhere, here = aio.Locks(engine), aio.Locks(engine)
+    backend = here._client.backend
+    assert isinstance(backend, SlowToRelease)
+    held = await elsewhere.lock("x").acquire()
+    assert held is not None
+    backend.go_on.clear()
+    gives_up = asyncio.create_task(here.lock("x").acquire(timeout=0.01))
+    await backend.asked.wait()
+    next_here = asyncio.create_task(here.lock("x").acquire(timeout=60))
+    await asyncio.sleep(0)
+    gives_up.cancel()
+    await asyncio.wait([gives_up])
+    assert gives_up.cancelled()
+    await held.release()
+    # It has come after the first; that one may still be granted, until it is withdrawn.
+    await asyncio.wait([next_here], timeout=pacing.GRACE)
+    backend.go_on.set()
+    lease = await next_here
+    assert lease is not None
+    await here._client.runtime.settle(here._client.runtime.now() + 30)
+    assert await elsewhere.lock("x").acquire(timeout=0) is None, "two hold it"
+    await lease.release()
+    assert await elsewhere.list() == []
+    await here.close()
+    await elsewhere.close()
+
+
+def test_a_claim_that_is_withdrawn_behind_its_caller_is_not_left_to_an_heir() -> None:
+    asyncio.run(asyncio.wait_for(_cancelled_with_a_withdrawal_under_way(), 30))

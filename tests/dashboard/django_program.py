@@ -78,6 +78,10 @@ def visit(client: Client, lease: Any) -> None:
     for each in links:
         assert client.get(each.replace("&amp;", "&"), **known).status_code == 200, each
     assert client.get("/ops/locks/stream", **known).status_code == 204
+    # So a server that listens at a Unix socket puts it (uvicorn), or so (others).
+    for port in ("None", ""):
+        at_a_socket = known | {"SERVER_NAME": "/run/site.sock", "SERVER_PORT": port}
+        assert client.get("/ops/locks/locks", HTTP_HOST="testserver", **at_a_socket).content
     asked = f"/ops/locks/break?at=memory&name=x&fence={lease.fence}"
     html = client.get(asked, **known).content.decode()
     (stamp,) = re.findall(r'name="stamp" value="(\w+)"', html)

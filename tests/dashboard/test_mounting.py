@@ -86,6 +86,29 @@ def test_the_user_who_breaks_a_lock_is_named(dashboard: Dashboard, locks: locknu
     assert "hangs (ann, in the dashboard)" in client.get("/events").text
 
 
+@pytest.mark.parametrize("decides", [authorize, None])
+def test_what_the_host_knows_of_a_user_stays_its_own(locks: locknut.Locks, decides: Any) -> None:
+    """Many hosts keep an object with more than a name in `request.state.user`."""
+    lease, whole = held(locks, "x"), "ann <ann@example.com>, 4 Elm Street"
+    dashboard = Dashboard(locks, authorize=decides, allow_break=True)
+    dashboard.places.all["memory"].look()
+    known: list[Any] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        scope["state"] = {"user": whole}
+        await dashboard(scope, receive, send)
+        known.append(scope["state"]["user"])
+
+    client = Visitor(application, headers={"x-session": "secret-of-ann"})
+    page = client.get(f"/break?at=memory&name=x&fence={lease.fence}").text
+    form = {"at": "memory", "name": "x", "fence": str(lease.fence), "stamp": stamp_in(page)}
+    assert client.post("/break", data=form | {"typed": "x", "reason": "hangs"}).status_code == 200
+    events = client.get("/events").text
+    assert ("hangs (ann, in the dashboard)" if decides else "hangs (in the dashboard)") in events
+    assert set(known) == {whole}
+    dashboard.close()
+
+
 @pytest.mark.parametrize(("secret", "status"), [("of all workers", 200), (None, 403)])
 def test_a_form_may_come_back_to_another_worker(
     locks: locknut.Locks, secret: str | None, status: int

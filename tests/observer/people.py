@@ -17,6 +17,10 @@ def held(locks: locknut.Locks, name: str) -> locknut.Lease:
     return lease
 
 
+PATIENCE = 300.0
+"""Seconds after which a waiter gives up: a test that fails may leave its locks held."""
+
+
 class Waiters(ExitStack):
     """They are waited for at the end: by then the locks must be free."""
 
@@ -24,8 +28,8 @@ class Waiters(ExitStack):
         """Somebody else waits for this lock, until it is free."""
 
         def wait() -> None:
-            with locknut.connect(locks.place, label="waiter") as other, other.lock(name):
-                pass
+            with locknut.connect(locks.place, label="waiter") as other:
+                other.lock(name).acquire(timeout=PATIENCE)
 
         thread = threading.Thread(target=wait)
         thread.start()

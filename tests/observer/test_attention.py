@@ -63,6 +63,15 @@ def test_a_hold_that_ended_badly_is_no_measure_either() -> None:
     assert found(holds=[OpenHold(span("report:99", 60.0), NOW)], past=[*bad, *USUAL])
 
 
+def test_what_no_listing_shows_is_no_long_hold_and_no_long_wait() -> None:
+    """An engine that is silent for ten minutes, or looked at every five, makes nothing last."""
+    picture = Picture(at=NOW - 595.0, problem="no answer", unreachable_since=NOW - 590.0)
+    hold, wait = OpenHold(span("report:99", 600.0), NOW - 595.0), span("x", 600.0)
+    shown = found(picture=picture, holds=[hold], waits=[wait], past=USUAL)
+    assert [each.kind for each in shown] == ["unreachable"]
+    assert not found(picture=Picture(at=NOW - 595.0), holds=[hold], waits=[wait], past=USUAL)
+
+
 def test_a_line_is_found_once_by_its_longest_wait() -> None:
     waits = [span("x", 45.0), span("x", 90.0), span("y", 3.0)]
     (one,) = found(waits=waits)

@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 
 import pytest
 
@@ -63,6 +63,29 @@ def test_holds_waits_and_their_ends_are_seen(locks: locknut.Locks, watch: Watch)
     (over,) = observer.history.of("x").holds
     assert over.ending is Ending.RELEASED
     assert "released" in [each.kind for each in observer.happenings]
+
+
+def test_nobody_is_said_to_wait_while_the_engine_is_silent(
+    locks: locknut.Locks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = 0.0
+    observer = PlaceObserver(locks, now=lambda: time.time() + late)
+    with Waiters() as waiters, locks.lock("x"), closing(observer), monkeypatch.context() as patch:
+        waiters.queue_up(locks, "x")
+        observer.look()
+        waited = summaries.longest_wait(observer)
+        assert waited is not None
+
+        def silent(_: str | None = None) -> list[LockInfo]:
+            raise locknut.BackendUnavailable("no answer")
+
+        patch.setattr(locks, "list", silent)
+        late = 600.0
+        observer.look()
+        assert summaries.longest_wait(observer) == waited
+        (hot,) = summaries.hottest(observer)
+        assert hot.waited == pytest.approx(waited)
+        assert [each.kind for each in observer.concerns()] == ["unreachable"]
 
 
 def test_any_number_of_viewers_costs_the_engine_the_same(
@@ -250,6 +273,45 @@ def test_a_part_that_fails_stops_nothing(locks: locknut.Locks, watch: Watch) -> 
         until(lambda: observer.doctor.findings, "the doctor was asked")
         assert observer.picture.held == 2
         assert "not today" in observer.concerns()[0].detail
+
+
+def test_a_viewer_that_fails_blinds_no_other(
+    locks: locknut.Locks, watch: Watch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails() -> None:
+        raise RuntimeError("closed")
+
+    observer, rung = watch(locks), threading.Semaphore(0)
+    observer.view(fails)
+    observer.view(rung.release)
+    observer.start()
+    for _ in range(3):
+        assert rung.acquire(timeout=DEADLINE)
+    assert "a viewer of memory:" in caplog.text
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_a_checkup_that_fails_in_an_odd_way_is_told_and_stops_nothing(
+    locks: locknut.Locks, watch: Watch, monkeypatch: pytest.MonkeyPatch, starts: bool
+) -> None:
+    def odd(_: locknut.Locks) -> list[Concern]:
+        raise IndexError("odd")
+
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("no thread: odd")
+
+    observer = watch(locks, seams=Seams(checkup=odd))
+    observer.start()
+    until(lambda: observer.picture.version, "it looks")
+    if not starts:
+        monkeypatch.setattr(threading.Thread, "start", refused)
+    observer.doctor.wanted = True
+    until(lambda: observer.doctor.findings, "it is told")
+    (told,) = observer.doctor.findings
+    assert "odd" in told.detail
+    seen = observer.picture.version
+    until(lambda: observer.picture.version > seen + 2, "it looks on")
+    monkeypatch.undo()
 
 
 @pytest.mark.redis

@@ -171,7 +171,8 @@ UPDATE OR INSERT INTO {table} (name, fence, stamp, holders, company, expires, li
 VALUES ({key}, 0, 0, '', '', {clock} + CAST(:ttl AS BIGINT), '', '') MATCHING (name);
 
 -- living
-SELECT 1 FROM {table} WHERE name = {key} AND expires > {clock};
+SELECT 1 FROM {table} WHERE name = {key}
+    AND expires > {clock} AND expires <= {clock} + CAST(:longest AS BIGINT);
 
 -- {idle}
 line = '' AND others < LPAD({clock}, 16, '0') AND (holders = '' OR expires <= {clock})

@@ -53,10 +53,10 @@ def _masked(word: str) -> str:
         return f"{name}={_MASK}"
     scheme, slashes, rest = word.partition("://")
     if slashes:
-        place, slash, path = rest.partition("/")
-        user, at, host = place.rpartition("@")
-        if at and ":" in user:
-            return f"{scheme}://{user.partition(':')[0]}:{_MASK}@{host}{slash}{path}"
+        login, at, host = rest.rpartition("@")  # a password may have a / in it
+        user, colon, _ = login.partition(":")
+        if at and colon:
+            return f"{scheme}://{user}:{_MASK}@{host}"
     return word
 
 

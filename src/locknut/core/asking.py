@@ -50,6 +50,7 @@ class AcquireState:
         "unfinished",
         "until",
         "waiter",
+        "withdrawn",
     )
 
     def __init__(self, caller: Caller, until: float, asked: float, contended: bool = False):
@@ -64,6 +65,8 @@ class AcquireState:
         self.line: Line | None = None
         self.waiter: Waiter | None = None
         self.claim: Claim | None = None
+        self.withdrawn = False
+        """Whether that is being taken back already: from then on nobody can go on with it."""
         self.unanswered = 0
         """Sendings of the claim without an answer: any may still be applied, later (L3)."""
         self.hold: Hold | None = None

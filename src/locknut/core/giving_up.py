@@ -76,6 +76,7 @@ async def _withdraw(client: Client, state: AcquireState) -> None:
     claim = state.claim
     if claim is None:
         return
+    state.withdrawn = True
     if state.unfinished is not None:
         try:
             await state.unfinished
@@ -96,6 +97,8 @@ def _leave_claim(
     line.left = None
     if state.claim is None or not state.claim.waits or state.unfinished is not None:
         return None  # there is no place to leave, or the claim is still in use
+    if state.withdrawn:
+        return None  # an earlier retreat goes on behind the caller, and takes it back
     if not line.waiters or next(iter(line.waiters)).options != request.options:
         return None
     if state.caller.leases():

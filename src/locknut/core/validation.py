@@ -84,9 +84,13 @@ def check_options(scheme: str, given: Iterable[str], known: Iterable[str]) -> No
 
 
 def host(value: str, backend: str) -> str:
-    """The name or address of a server, if it can be looked up at all."""
+    """The name or address of a server, if it can be looked up at all. Blanks come from `h1, h2`,
+    which would be a list with one host that answers.
+    """
     try:
         value.encode("idna")
+        if value and value.split() != [value]:
+            raise UnicodeError
     except UnicodeError:
         message = f"{value!r} is not the name of a host"
         raise ConfigurationError(message, backend=backend) from None

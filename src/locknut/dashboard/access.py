@@ -21,6 +21,8 @@ Scope = Mapping[str, Any]
 Authorize = Callable[[Scope], "str | Awaitable[str | None] | None"]
 """The host application's own decision: the name of the user, or None for nobody."""
 
+USER: Final = "locknut.user"
+"""Where a request says who it is; `scope["state"]` is the host application's."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 LONGEST_FORM: Final = 16_384
 """Bytes."""
@@ -96,7 +98,8 @@ class Access:
             return True
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            return self.accepts(given)
+            # A header comes as latin-1, whatever its bytes mean: curl sends what the shell has.
+            return self.accepts(given.encode("latin-1").decode("utf-8", "replace"))
         began, _, seal = request.cookies.get(cookie_name(request, "session"), "").partition(".")
         genuine = hmac.compare_digest(seal.encode(), self._sealed("session", began).encode())
         return genuine and time.time() - float(began) < SESSION_SECONDS

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from locknut.cli.messages import plain, span, who
-from locknut.dashboard.access import Access, form_of
+from locknut.dashboard.access import USER, Access, form_of
 from locknut.dashboard.observed_places import Places
 from locknut.dashboard.renderer import Renderer
 from locknut.errors import LocknutError, StaleFence
@@ -66,7 +66,7 @@ class BreakForm:
             return self._show(request, target, "The name that you typed is another one.", 422)
         if not reason:
             return self._show(request, target, "Say why: the holder will read it.", 422)
-        user = request.scope.get("state", {}).get("user", "")
+        user = request.scope.get(USER, "")
         why = f"{reason} ({user}, in the dashboard)" if user else f"{reason} (in the dashboard)"
         return await self._break(request, target, why)
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from locknut.dashboard.access import HEADERS, Access
+from locknut.dashboard.access import HEADERS, USER, Access
 
 OPEN = ("/static/", "/login")
 """What is shown to everybody: the page that asks for the passphrase, and what it looks like."""
@@ -48,7 +48,7 @@ class Door:
             user = await user if inspect.isawaitable(user) else user
             if not user:
                 return PlainTextResponse("Not allowed.\n", 403)
-            request.scope.setdefault("state", {})["user"] = str(user)
+            request.scope[USER] = str(user)
         if path.startswith(OPEN) or self._access.admits(request):
             return None
         by_hand = "hx-request" not in request.headers and not path.endswith((".json", "/stream"))

@@ -1,6 +1,6 @@
 """Where things stand in the drawings of a page: lanes of a timeline, bars, small curves.
 
-Coordinates only; the templates draw them. All widths are parts of `WIDTH`.
+Coordinates only; the templates draw them. Lanes and bars are `WIDTH` wide.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ WIDTH = 1000.0
 LANES = 12
 """More owners than these do not fit on a screen: the latest are shown."""
 _SHORTEST, _LONGEST = 60.0, 3600.0
+_NARROWEST = 3.0
+"""A piece that is narrower cannot be seen on a screen."""
 
 
 class Piece(NamedTuple):
@@ -42,7 +44,7 @@ class Timeline(NamedTuple):
     """Lanes, and how long the time is that they show."""
 
     lanes: list[Lane]
-    seconds: float
+    lasts: str
     hidden: int
     """Owners that found no room."""
     summary: str
@@ -51,29 +53,31 @@ class Timeline(NamedTuple):
 
 def timeline(holds: Sequence[Span], waits: Sequence[Span], now: float) -> Timeline:
     """The last minutes: as many as there is something to show of, an hour at most."""
-    spans = [*holds, *waits]
-    first = min((each.since for each in spans), default=now)
+    first = min((each.since for each in (*holds, *waits)), default=now)
     length = min(_LONGEST, max(_SHORTEST, (now - first) * 1.05))
     begin = now - length
+    holds, waits = ([each for each in kind if _end(each, now) >= begin] for kind in (holds, waits))
     rows: dict[str, list[Piece]] = {}
     for kind, each in (*(("wait", one) for one in waits), *(("hold", one) for one in holds)):
-        if (now if each.until is None else each.until) >= begin:
-            rows.setdefault(who(each.holder), []).append(_piece(kind, each, begin, now))
+        rows.setdefault(who(each.holder), []).append(_piece(kind, each, begin, now))
     latest = sorted(rows, key=lambda owner: -max(each.x + each.width for each in rows[owner]))
     lanes = [Lane(owner, rows[owner]) for owner in latest[:LANES]]
-    bad = sum(each.ending.bad for each in holds)
     summary = (
-        f"Timeline of the last {span(length)}: {len(holds)} holds and {len(waits)} waits "
-        f"of {len(rows)} owners; {bad} holds ended badly."
+        f"Timeline of the last {span(length)}: holds {len(holds)}, waits {len(waits)}, "
+        f"owners {len(rows)}, holds that ended badly {sum(each.ending.bad for each in holds)}."
     )
-    return Timeline(lanes, length, max(0, len(latest) - LANES), summary)
+    return Timeline(lanes, span(length), max(0, len(latest) - LANES), summary)
+
+
+def _end(each: Span, now: float) -> float:
+    return now if each.until is None else each.until
 
 
 def _piece(kind: str, each: Span, begin: float, now: float) -> Piece:
-    end = now if each.until is None else each.until
     scale = WIDTH / (now - begin)
-    x = max(0.0, (each.since - begin) * scale)
-    width = max(3.0, (end - max(begin, each.since)) * scale)
+    width = max(_NARROWEST, (_end(each, now) - max(begin, each.since)) * scale)
+    # What began only now, or in the future of another clock, is seen at the end of its lane.
+    x = min(max(0.0, (each.since - begin) * scale), WIDTH - _NARROWEST)
     how = each.ending.value or ("holds it" if kind == "hold" else "waits")
     title = f"{who(each.holder)}: {kind} of {span(each.lasted(now))}, {how}"
     bad = each.ending.bad

@@ -19,6 +19,8 @@ from django.http import HttpResponse
 from django.urls import re_path
 from django.views.decorators.csrf import csrf_exempt
 
+from locknut.dashboard.access import USER
+
 if TYPE_CHECKING:
     from locknut.dashboard.application import Dashboard
 
@@ -74,6 +76,7 @@ def _scope(request: Any, below: str) -> dict[str, Any]:
         (name.lower().encode("latin-1"), value.encode("latin-1"))
         for name, value in request.headers.items()
     ]
+    port = str(request.META.get("SERVER_PORT"))  # "None" at a Unix socket
     user = request.user.get_username() if getattr(request, "user", None) is not None else ""
     return {
         "type": "http",
@@ -87,6 +90,6 @@ def _scope(request: Any, below: str) -> dict[str, Any]:
         "query_string": request.META.get("QUERY_STRING", "").encode("latin-1"),
         "headers": headers,
         "client": (request.META.get("REMOTE_ADDR", ""), 0),
-        "server": (request.META.get("SERVER_NAME", ""), int(request.META.get("SERVER_PORT") or 0)),
-        "state": {"user": user},
+        "server": (request.META.get("SERVER_NAME", ""), int(port) if port.isdecimal() else 0),
+        USER: user,
     }

@@ -33,7 +33,7 @@ class Figures(NamedTuple):
     held: int
     waiting: int
     longest_wait: float
-    """Seconds that somebody has waited by now; 0 if nobody waits."""
+    """Seconds that somebody had waited at the last listing; 0 if nobody did."""
     wait_p95: float | None
     wait_p99: float | None
     acquired_per_second: Rate | None

@@ -28,7 +28,7 @@ def address(text: str, port: int, scheme: str) -> tuple[str, int]:
     else:
         host, _, given = text.partition(":")
     if given and not (given.isdecimal() and 0 < int(given) < 65536):
-        message = f"the port in the {scheme}: URL must be a number below 65536, got {given!r}"
+        message = f"the port in the {scheme}: URL must be a number below 65536"  # maybe a password
         raise ConfigurationError(message, backend=scheme)
     return validation.host(host, scheme) or "localhost", int(given or port)
 

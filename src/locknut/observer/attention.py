@@ -42,11 +42,13 @@ class Evidence(NamedTuple):
 
 def concerns(seen: Evidence, now: float, more: Iterable[Concern] = ()) -> list[Concern]:
     """At most `MOST`, the most urgent first; `more` are those that others found."""
+    # Nobody knows how long a hold goes on after the last listing that showed it.
+    shown = now if seen.picture.at is None else seen.picture.at
     found = [
         *more,
         *_unreachable(seen.picture),
-        *_long_holds(seen, now),
-        *_long_waits(seen.waits, now),
+        *_long_holds(seen, shown),
+        *_long_waits(seen.waits, shown),
         *_expiring(seen.holds),
         *_endings(seen.endings, now),
         *_servers(seen.picture.locks),
@@ -79,9 +81,9 @@ def _unreachable(picture: Picture) -> Iterator[Concern]:
         yield Concern(Weight.TROUBLE, "unreachable", title, picture.problem, since=since)
 
 
-def _long_holds(seen: Evidence, now: float) -> Iterator[Concern]:
+def _long_holds(seen: Evidence, shown: float) -> Iterator[Concern]:
     for each in seen.holds:
-        lasted = each.span.lasted(now)
+        lasted = each.span.lasted(shown)
         if lasted < SHORTEST_LONG_HOLD:
             continue
         usual, count = seen.history.usual_hold(each.family)
@@ -93,17 +95,17 @@ def _long_holds(seen: Evidence, now: float) -> Iterator[Concern]:
             )
 
 
-def _long_waits(waits: Iterable[Span], now: float) -> Iterator[Concern]:
+def _long_waits(waits: Iterable[Span], shown: float) -> Iterator[Concern]:
     """One per lock: the one that has waited for longest speaks for its line."""
     longest: dict[str, Span] = {}
     lines: dict[str, int] = {}
     for each in waits:
         lines[each.name] = lines.get(each.name, 0) + 1
         known = longest.get(each.name)
-        if each.lasted(now) >= LONG_WAIT and (known is None or each.since < known.since):
+        if each.lasted(shown) >= LONG_WAIT and (known is None or each.since < known.since):
             longest[each.name] = each
     for each in longest.values():
-        title = f"has kept {who(each.holder)} waiting for {span(each.lasted(now))}"
+        title = f"has kept {who(each.holder)} waiting for {span(each.lasted(shown))}"
         detail = f"{lines[each.name]} in the line"
         yield Concern(Weight.WARNING, "long wait", title, detail, each.name, each.since)
 

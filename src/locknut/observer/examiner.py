@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from locknut.observer.sightings import Concern
+from locknut.observer.sightings import Concern, Weight
 
 EVERY: Final = 60.0
 """Seconds between two examinations."""
@@ -34,15 +34,27 @@ class Examiner:
         if not self.wanted or now < self._due or (thread is not None and thread.is_alive()):
             return
         self.wanted, self._due = False, now + EVERY
-        self._thread = threading.Thread(
+        begun = threading.Thread(
             target=self._examine, name=f"locknut-doctor {self._place}", daemon=True
         )
-        self._thread.start()
+        try:
+            begun.start()
+        except RuntimeError as refused:  # no thread more: whoever looks at the locks goes on
+            self.findings = (_not_made(str(refused)),)
+            return
+        self._thread = begun
 
     def _examine(self) -> None:
-        self.findings = self._ask()
+        try:
+            self.findings = self._ask()
+        except Exception as error:  # noqa: BLE001  # told on the screen
+            self.findings = (_not_made(repr(error)),)
 
     def join(self, timeout: float) -> None:
         """Wait for an examination that is under way."""
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout)
+
+
+def _not_made(why: str) -> Concern:
+    return Concern(Weight.NOTE, "doctor", "The checks could not be made", why)

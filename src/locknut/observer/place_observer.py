@@ -8,6 +8,7 @@ screen stays there, marked as old.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -33,6 +34,7 @@ from locknut.observer.sightings import Concern, Ending, Happening, Moment, Pictu
 from locknut.observer.span_history import SpanHistory
 from locknut.runtimes import cpython
 
+_log = logging.getLogger("locknut")
 REFRESH: Final = 2.0
 WINDOW: Final = 300.0
 """Seconds whose waits make the percentiles of one moment."""
@@ -98,6 +100,11 @@ class PlaceObserver:
     def tells_waiters(self) -> bool:
         """Whether a line that is empty means that nobody waits."""
         return Capability.WAITERS in self.locks.capabilities
+
+    def shown_at(self) -> float:
+        """When it was as it is shown: at the last listing, however long ago that was."""
+        at = self.picture.at
+        return self.now() if at is None else at
 
     def start(self) -> None:
         """Begin to look, unless that was done before."""
@@ -229,7 +236,10 @@ class PlaceObserver:
             with self.guard:
                 viewers = list(self._viewers)
             for ring in viewers:
-                ring()
+                try:
+                    ring()
+                except Exception:  # noqa: BLE001  # the others want to know, and to look on
+                    _log.exception("a viewer of %s failed", self.place)
             self._rest()
 
     def _checkup(self) -> Sequence[Concern]:

@@ -10,7 +10,7 @@ from locknut.cli.messages import who
 from locknut.observer.acquisitions import Rate
 from locknut.observer.place_observer import WINDOW, PlaceObserver
 from locknut.observer.quantiles import quantile
-from locknut.observer.sightings import Identity, Span
+from locknut.observer.sightings import Concern, Identity, Span
 
 
 class Owner(NamedTuple):
@@ -77,8 +77,8 @@ def _title(host: str, pid: int | None, name: str, spans: Iterable[Span]) -> str:
 
 def hottest(observer: PlaceObserver, most: int = 8) -> list[HotLock]:
     """By the time that was waited for them in the last minutes."""
-    now = observer.now()
     with observer.guard:
+        now = observer.shown_at()
         waited: dict[str, float] = {}
         for each in (*observer.history.waits_since(now - WINDOW), *observer.tracker.waits.values()):
             since = max(each.since, now - WINDOW)
@@ -125,11 +125,19 @@ def spans_of(observer: PlaceObserver, name: str) -> tuple[list[Span], list[Span]
         return holds, [*earlier.waits.get(name, ()), *past.waits, *now_waits]
 
 
+def age_of(observer: PlaceObserver, concern: Concern) -> float | None:
+    """Seconds since it began; of a hold or a wait, until the last listing, as its text says."""
+    if concern.since is None:
+        return None
+    lasting = concern.kind in {"long hold", "long wait", "expiring"}
+    return max(0.0, (observer.shown_at() if lasting else observer.now()) - concern.since)
+
+
 def longest_wait(observer: PlaceObserver) -> float | None:
-    """Seconds that somebody has waited by now; None if nobody waits."""
-    now = observer.now()
+    """Seconds that somebody had waited at the last listing; None if nobody did."""
     with observer.guard:
-        return max((each.lasted(now) for each in observer.tracker.waits.values()), default=None)
+        shown = observer.shown_at()
+        return max((each.lasted(shown) for each in observer.tracker.waits.values()), default=None)
 
 
 def blocked(locks: Iterable[LockInfo]) -> list[LockInfo]:

@@ -11,17 +11,14 @@ from locknut.backends.etcd import settings
 from locknut.core.values import Granted
 from locknut.errors import ConfigurationError
 from locknut.runtimes.threads import ThreadRuntime, run
-from locknut.urls import Url
+from locknut.urls import parse
 from tests.backends.etcd.conftest import PATIENCE, claim
 from tests.backends.etcd.local_engine import LocalCluster, LocalEngine
 from tests.servers.etcd import EtcdServer
 
 
 def read(url: str) -> settings.Settings:
-    scheme, _, rest = url.partition("://")
-    netloc, slash, path = rest.partition("?")[0].partition("/")
-    options = dict(each.split("=") for each in rest.partition("?")[2].split("&") if each)
-    return settings.from_url(Url(scheme, netloc, slash + path, options))
+    return settings.from_url(parse(url))
 
 
 def test_what_a_url_says() -> None:
@@ -33,6 +30,7 @@ def test_what_a_url_says() -> None:
     assert found.driver.limit == found.driver.connect_limit == 2
     assert found.driver.tls is None
     assert read("etcd://e1").root == b""
+    assert read("etcd://e1/50%2541%20%C3%A9").root == "50%41 \u00e9/".encode(), "decoded once"
     other = read("etcd+tls://e1/a?session_ttl=1m&socket_timeout=3&ssl_check_hostname=false")
     assert (other.session_ttl, other.driver.limit) == (60, 3)
     assert other.driver.tls is not None

@@ -65,13 +65,15 @@ def test_so_many_quiet_lines_are_remembered(
 
 
 def test_several_take_one_question(cluster: LocalCluster) -> None:
+    """Up to 33: a transaction has room for 128 compares."""
     port = LocalEngine(cluster).blocking(ThreadRuntime())
     run(port.attempt(claim("warm"), 0.0))
-    wanted = [claim(f"x{n}") for n in range(20)]
+    wanted = [claim(f"x{n}") for n in range(33)]
     before = cluster.asked
     assert isinstance(run(port.attempt_all(wanted)), list)
-    assert run(port.release_all(wanted)) == [True] * 20
+    assert run(port.release_all(wanted)) == [True] * 33
     assert cluster.asked == before + 2
+    assert run(port.attempt_all([*wanted, claim("one more")])) is None, "one by one"
 
 
 def test_who_does_not_wait_is_refused_by_one_and_leaves_nothing(cluster: LocalCluster) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from locknut.backends.etcd import places
 from locknut.backends.etcd.backend import EtcdBackend
+from locknut.backends.etcd.leased_link import TRIES
 from locknut.core.values import Broken, Busy, Granted, Mode, Renewal
 from locknut.drivers.etcd.requests import Delete, Put, created
 from locknut.errors import BackendUnavailable
@@ -155,6 +156,35 @@ def test_a_detach_in_doubt_is_given_back_even_after_our_lease_has_ended(
     cluster.store.revoke(port.shared.id)
     run(port.release(held, outcome_unknown=True))
     assert isinstance(run(other.attempt(claim(waits=False), 0.0)), Granted)
+
+
+@pytest.mark.parametrize("times", [1, 2, 9])
+def test_a_hold_that_changes_while_it_is_released_is_released(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """A detach that was stuck arrives between the look at its key and the deletion; or somebody
+    attaches the hold and gives it back again. The release said that nobody had it, and it stayed.
+    """
+    port, other, held = backend(cluster), backend(cluster), claim()
+    run(port.attempt(held, 0.0))
+    key = port.shared.states[held.id].key
+    real, left = other.transact, iter(range(times))
+
+    async def late(*transaction: Any) -> Any:
+        reply = await real(*transaction)
+        if next(left, None) is not None:
+            lease = cluster.store.grant(3600, 0)[0]
+            detached = port.shown(held, id=held.id, detached=True)
+            cluster.store.transact([], [Put(key, detached, lease)], [])
+        return reply
+
+    monkeypatch.setattr(other, "transact", late)
+    if times < TRIES:
+        assert run(other.release(held, outcome_unknown=True))
+        assert isinstance(run(port.attempt(claim(waits=False), 0.0)), Granted)
+    else:
+        with pytest.raises(BackendUnavailable, match="again and again"):
+            run(other.release(held))
 
 
 def test_a_detached_hold_does_not_go_with_the_lease_of_its_locks(cluster: LocalCluster) -> None:

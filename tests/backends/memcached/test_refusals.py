@@ -94,6 +94,10 @@ def test_a_server_that_is_too_old(old_one: int) -> None:
         ("memcached://localhost/x", "no path"),
         ("memcached://localhost:99999", "a number below 65536"),
         ("memcached://localhost?ttl=3", "ttl"),
+        ("memcached://localhost?socket_timeout=0", "socket_timeout must be between"),
+        ("memcached://localhost?socket_timeout=inf", "socket_timeout must be between"),
+        ("memcached://localhost?socket_connect_timeout=0", "socket_connect_timeout must be"),
+        ("memcached://localhost?restart_delay=31d", "at most 30 days"),
         ("memcached+unix://host/x", "the socket's path"),
     ],
 )
@@ -115,3 +119,15 @@ def test_time_limits() -> None:
 def test_ttls_that_it_cannot_keep(ttl: float, memcached_server: MemcachedServer) -> None:
     with locknut.connect(memcached_server.url) as locks, pytest.raises(ConfigurationError):
         locks.lock("x", ttl=ttl)
+
+
+@pytest.mark.parametrize("ttl", [3, 30 * 86400])
+def test_the_shortest_and_the_longest_ttl(ttl: float, memcached_server: MemcachedServer) -> None:
+    """More than 30 days would be a date, if it were not the moment of the end that is sent."""
+    memcached_server.wait_until_old_enough()
+    with locknut.connect(memcached_server.url) as locks:
+        with locks.lock(f"ttl-{ttl}", ttl=ttl) as lease:
+            lease.renew()
+            (holder,) = locks.info(lease.name).holders
+            assert ttl - 1 <= (holder.ttl_left or 0) <= ttl + 2
+        assert not locks.info(lease.name).locked

@@ -12,7 +12,8 @@ import pymysql
 import pytest
 
 import locknut
-from locknut.backends.sql.mysql import packets
+from locknut.backends.sql import waiting_claims
+from locknut.backends.sql.mysql import bell_ringer, bell_sessions, packets
 from locknut.backends.sql.mysql.engine import open_url
 from locknut.backends.sql.mysql.mysql_table import MySqlTable
 from locknut.urls import parse
@@ -36,6 +37,20 @@ def database(request: pytest.FixtureRequest) -> Database:
 @pytest.fixture
 def url(database: Database) -> str:
     return database.url
+
+
+@pytest.fixture
+def timeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is done because some time has passed. Who is not rung sleeps on, and a busy machine
+    does not look more often.
+    """
+    for module, names in (
+        (bell_sessions, ("SLICE",)),
+        (bell_ringer, ("NET", "IDLE")),
+        (waiting_claims, ("NEAR", "FAR", "BEAT")),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, 600)
 
 
 def eventually(found: Callable[[], bool], otherwise: str) -> None:

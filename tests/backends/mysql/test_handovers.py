@@ -12,8 +12,6 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 import locknut
-from locknut.backends.sql import waiting_claims
-from locknut.backends.sql.mysql import bell_ringer, bell_sessions
 from tests.backends.mysql.conftest import PATIENCE, acquired, eventually
 from tests.backends.mysql.test_bells import hung
 from tests.servers.databases import Database
@@ -80,18 +78,6 @@ def lined_up(database: Database, clients: list[Client]) -> None:
     for number, each in enumerate(clients[1:], 1):
         each.come()
         eventually(lambda number=number: len(hung(database)) == number, "it does not sleep")  # type: ignore[misc]
-
-
-@pytest.fixture
-def timeless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is done because some time has passed: a busy machine would make that many more."""
-    for module, names in (
-        (bell_sessions, ("SLICE",)),
-        (bell_ringer, ("NET", "IDLE")),
-        (waiting_claims, ("NEAR", "FAR", "BEAT")),
-    ):
-        for name in names:
-            monkeypatch.setattr(module, name, 600)
 
 
 @pytest.mark.usefixtures("timeless")
@@ -178,6 +164,7 @@ def sleeps(log: Log) -> list[str]:
     return [text for text in log.said() if "SLEEP(" in text]
 
 
+@pytest.mark.usefixtures("timeless")
 def test_a_ring_that_comes_before_the_sleep_is_not_lost(database: Database) -> None:
     """Whoever makes room the moment that another one joins the line finds no bell, and rings once
     more. Nobody is kept waiting until the next look, which is a second away.

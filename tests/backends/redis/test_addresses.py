@@ -98,7 +98,7 @@ def test_user_and_password_are_read_and_not_shown() -> None:
         ("redis://h?ssl_ca_certs=/x", "rediss"),
         ("rediss://h?ssl_cert_reqs=maybe", "ssl_cert_reqs"),
         ("rediss://h?ssl_ca_certs=/nowhere", "certificates"),
-        ("redis://h:port", "wrong"),
+        ("redis://h:port", "a port that is not a number"),
     ],
 )
 def test_what_is_refused(url: str, named: str) -> None:

@@ -222,6 +222,9 @@ def test_threads_alone_need_no_channels(guarded: RedisServer) -> None:
         with locknut.connect(guarded.url, namespace="t") as locks:
             with locks.lock("x") as lease:
                 lease.renew()
+                with pytest.raises(BackendError, match=r"needs the permission \+publish "):
+                    locks.force_release("x")
+                lease.renew()
             with pytest.raises(BackendError, match=r"needs the permission \+scan "):
                 locks.list()
     finally:

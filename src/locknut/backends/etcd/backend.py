@@ -31,6 +31,7 @@ from locknut.core.values import (
     Renewed,
 )
 from locknut.drivers.etcd.requests import Delete, Link, Operation, Put, Range, after, modified
+from locknut.errors import BackendUnavailable
 
 ONE_MEMBER: Final = frozenset(Capability) - {
     Capability.LEASE,
@@ -206,18 +207,21 @@ class EtcdBackend(LeasedLink, BaseBackend):
     async def _release_unknown(self, claim: Claim, bar: Sequence[Operation]) -> bool:
         """Release a claim of another client, or one that we have forgotten."""
         prefix = key_names.line(self.shared.settings.root, claim.key, claim.mode)
-        reply = await self.transact([], [*bar, Range(prefix, after(prefix))])
-        line = recipe.read(reply.answers[-1])
-        own = recipe.find(line, claim.id)
-        if own is None:
-            return False
-        holds = next(h for each, h in zip(line, recipe.holding(line), strict=True) if each is own)
-        deleted = await self.transact(
-            [modified(own.key, own.modified)],
-            [Delete(own.key)],
-            [Range(own.key, keys_only=True)],
-        )
-        return holds and deleted.succeeded
+        everybody = Range(prefix, after(prefix))
+        reply = await self.transact([], [*bar, everybody])
+        for _ in range(TRIES):
+            line = recipe.read(reply.answers[-1])
+            own = recipe.find(line, claim.id)
+            if own is None:
+                return False
+            held = zip(line, recipe.holding(line), strict=True)
+            holds = next(holds for each, holds in held if each is own)
+            unchanged = [modified(own.key, own.modified)]
+            reply = await self.transact(unchanged, [Delete(own.key)], [everybody])
+            if reply.succeeded:
+                return holds
+        message = "the key of a claim changed again and again while it was to be deleted"
+        raise BackendUnavailable(message, key=claim.key, backend=self.name)
 
     async def release_all(
         self, claims: Sequence[Claim], *, outcome_unknown: bool = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote_to_bytes
 
 from locknut.core import validation
 from locknut.drivers.etcd import settings
@@ -41,4 +40,4 @@ def from_url(url: Url) -> Settings:
         message = f"session_ttl must be between 2 s and 1 h, got {given!r}"
         raise ConfigurationError(message, backend=settings.NAME)
     path = url.path.removeprefix("/").rstrip("/")
-    return Settings(driver, unquote_to_bytes(path) + b"/" if path else b"", ttl)
+    return Settings(driver, path.encode() + b"/" if path else b"", ttl)

@@ -49,8 +49,8 @@ LOCK: Final = 2**30
 QUEUE: Final = 2**30 + 1
 
 RAW_STEP: Final = 16_000
-"""Nanoseconds in one step of the raw fence: about as long as the fastest pair of grant and release
-takes, so that waiting for the clock costs next to nothing."""
+"""Nanoseconds in one step of the raw fence. Fast machines make a pair of grant and release in less
+and wait for the rest (docs/performance.md); with half of it fences would pass 2^53 in 2041."""
 _MOST_RAW: Final = 2**62
 _LOOKS: Final = 2000
 """How often we look at a clock that stands still before we count on: longer than one step takes."""

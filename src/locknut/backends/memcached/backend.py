@@ -46,7 +46,7 @@ class MemcachedBackend(BaseBackend):
     capabilities = CAPABILITIES
     default_ttl: float | None = 30.0
     min_ttl = 3.0
-    max_ttl = 30 * 86400.0 - 60  # memcached takes more than 30 days for a date
+    max_ttl = 30 * 86400.0
     passes_notes = True
     no_tombstones = (
         "every change names the CAS id of what it replaces, and a release changes it: whatever was "

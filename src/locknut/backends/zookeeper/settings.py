@@ -79,7 +79,7 @@ def _host(text: str) -> str:
     if not colon:
         return f"{name}:{PORT}"
     if not port.isdecimal() or not 0 < int(port) < 65536 or (":" in host):
-        raise _wrong(f"{text!r} is not a host with a port")
+        raise _wrong("a host with a port is needed; the port is a number below 65536")
     return name
 
 

@@ -17,6 +17,7 @@ PORT: Final = 11211
 COMMAND_LIMIT: Final = 2.0
 """Seconds after which a command counts as unanswered."""
 OPTIONS: Final = ("socket_timeout", "socket_connect_timeout", "restart_delay")
+LONGEST_DELAY: Final = 30 * 86400.0
 RESTART_DELAY: Final = 2.0
 """A server that is younger grants nothing. Its start is known to the second, so this is the least
 that keeps two starts within one second from giving the same number."""
@@ -55,27 +56,36 @@ def read(url: Url) -> Settings:
     if unix and not (url.path.startswith("/") and not hosts[0]):
         raise _wrong("a memcached+unix: URL has the socket's path: memcached+unix:///run/mc.sock")
     if not unix and url.path not in {"", "/"}:
-        raise _wrong(
-            f"a memcached: URL has no path, got {url.path!r}; namespace= keeps names apart"
-        )
+        raise _wrong("a memcached: URL has no path; namespace= keeps names apart")
     user, _, password = login.partition(":")
-    limit = _seconds(url, "socket_timeout", COMMAND_LIMIT)
+    limit = _limit(url, "socket_timeout", COMMAND_LIMIT)
     host, port = ("", 0) if unix else address(hosts[0], PORT, "memcached")
     return Settings(
         host=host,
         port=port,
         path=url.path if unix else "",
         limit=limit,
-        connect_limit=_seconds(url, "socket_connect_timeout", limit),
-        restart_delay=max(RESTART_DELAY, _seconds(url, "restart_delay", RESTART_DELAY)),
+        connect_limit=_limit(url, "socket_connect_timeout", limit),
+        restart_delay=_restart_delay(url),
         username=unquote(user),
         password=unquote(password),
     )
 
 
-def _seconds(url: Url, option: str, default: float) -> float:
+def _limit(url: Url, option: str, default: float) -> float:
+    """Nobody can answer at once, and no thread may wait for ever."""
     text = url.options.get(option)
-    return default if text is None else validation.seconds(text, option)
+    limit = default if text is None else validation.seconds(text, option)
+    if not 0.05 <= limit <= 3600:
+        raise _wrong(f"{option} must be between 50 ms and 1 h")
+    return limit
+
+
+def _restart_delay(url: Url) -> float:
+    delay = validation.seconds(url.options.get("restart_delay", RESTART_DELAY), "restart_delay")
+    if delay > LONGEST_DELAY:
+        raise _wrong("restart_delay must be at most 30 days, as the longest ttl is")
+    return max(RESTART_DELAY, delay)
 
 
 def _wrong(message: str) -> ConfigurationError:

@@ -85,7 +85,7 @@ def _host(url: Url, text: str) -> tuple[str, int]:
     else:
         host, _, port = text.partition(":")
     if port and not (port.isdecimal() and 0 < int(port) < 65536):
-        raise wrong(url, f"{text!r} is not a host with a port")
+        raise wrong(url, "a host with a port is needed; the port is a number below 65536")
     return validation.host(host, url.scheme) or "localhost", int(port or PORT)
 
 

@@ -160,7 +160,7 @@ def _parsed(url: Url, scheme: str) -> UrlParts:
     database = url.options.get("db")
     query = f"?{urlencode({'db': database})}" if database is not None else ""
     if scheme != "unix" and not url.path.strip("/").isdecimal() and url.path.strip("/"):
-        message = f"the path of a redis: URL is the number of a database, got {url.path!r}"
+        message = "the path of a redis: URL is the number of a database"
         raise ConfigurationError(message, backend="redis")
     try:
         parts = take_apart(f"{scheme}://{url.netloc}{quote(url.path)}{query}")
