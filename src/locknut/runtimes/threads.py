@@ -49,8 +49,8 @@ class PartyIds:
 new_party = PartyIds()
 _DONE: Final = object()
 _NO_THREAD: Final = (
-    "the thread {name!r} cannot be started ({error}), and nothing would be renewed without it: "
-    "this user or container has as many as it may have (ulimit -u, pids.max), or no memory is left"
+    "the thread {name!r}, which this needs, cannot be started ({error}): this user or container "
+    "has as many as it may have (ulimit -u, pids.max), or no memory is left"
 )
 _STALLED: Final = (
     "a blocking lock waits in a thread that runs an asyncio event loop: all tasks of the loop "
