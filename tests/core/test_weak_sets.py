@@ -16,7 +16,7 @@ from locknut import opening
 from locknut.backends.file import this_process
 from locknut.drivers.redis.endpoints import Latest
 from locknut.metrics import measurements
-from locknut.runtimes.weak_sets import members
+from locknut.runtimes.threads import members
 from tests.contracts.sources import sources
 
 

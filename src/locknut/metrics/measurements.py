@@ -38,8 +38,7 @@ from locknut.metrics.catalogue import (
     WAITING,
     Metric,
 )
-from locknut.runtimes.threads import Guard
-from locknut.runtimes.weak_sets import members
+from locknut.runtimes.threads import Guard, members
 
 Labels = tuple[str, ...]
 Series = Callable[..., object]

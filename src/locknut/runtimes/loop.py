@@ -30,8 +30,7 @@ from locknut.core.callers import Caller, nobody
 from locknut.errors import ConfigurationError
 from locknut.runtimes.cpython import asks_for_loop
 from locknut.runtimes.shield import Behind, finish
-from locknut.runtimes.threads import Aside, BaseRuntime, new_party
-from locknut.runtimes.weak_sets import members
+from locknut.runtimes.threads import Aside, BaseRuntime, members, new_party
 
 if TYPE_CHECKING:
     from locknut.core.ports import Sender

@@ -16,7 +16,7 @@ from locknut.backends.redlock.thread_connections import ThreadConnections
 from locknut.core.findings import Check
 from locknut.core.ports import Runtime, Signal
 from locknut.errors import BackendUnavailable
-from locknut.runtimes.weak_sets import members
+from locknut.runtimes.threads import members
 
 
 class BlockingBackend(RedlockBackend):

@@ -22,8 +22,7 @@ from locknut.backends.sql.sqlite.file_clock import FileClock
 from locknut.backends.sql.sqlite.settings import Settings
 from locknut.backends.sql.table_port import GiveBack, Take
 from locknut.errors import BackendError, BackendUnavailable
-from locknut.runtimes.threads import Guard
-from locknut.runtimes.weak_sets import members
+from locknut.runtimes.threads import Guard, members
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
