@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
+import pytest
+
+import locknut
 from locknut import aio
 from locknut.backends.memory import MemoryEngine
 from locknut.backends.memory.backend import MemoryBackend
 from locknut.core import pacing
 from locknut.core.ports import Runtime
 from locknut.core.values import Claim
+from locknut.errors import BackendUnavailable
+from locknut.runtimes.deadlines import time_left
 
 
 class SlowToRelease(MemoryBackend):
@@ -104,3 +110,45 @@ async def _cancelled_with_a_withdrawal_under_way() -> None:
 
 def test_a_claim_that_is_withdrawn_behind_its_caller_is_not_left_to_an_heir() -> None:
     asyncio.run(asyncio.wait_for(_cancelled_with_a_withdrawal_under_way(), 30))
+
+
+class NeedsHalfASecond(MemoryBackend):
+    """Its releases do: closing has closed their connections, and a busy server opens others."""
+
+    closed = threading.Event()
+
+    async def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:
+        left = time_left(60)
+        self.closed.wait(60)
+        if left < 0.5:
+            raise BackendUnavailable("no time is left")
+        return await super().release(claim, outcome_unknown=outcome_unknown)
+
+
+class BusyEngine(MemoryEngine):
+    def blocking(self, runtime: Runtime) -> MemoryBackend:
+        return NeedsHalfASecond(self, runtime)
+
+
+def test_a_waiter_that_closing_sends_away_has_nobody_to_leave_its_claim_to() -> None:
+    """It stood in line for as long as its ttl, and others waited behind it."""
+    engine = BusyEngine()
+    elsewhere, here = locknut.Locks(engine), locknut.Locks(engine)
+    heard = threading.Event()
+    here.on_event(lambda event: heard.set() if event.kind == "waiting" else None)
+    held = elsewhere.lock("x").acquire()
+    assert held is not None
+
+    def wait() -> None:
+        with pytest.raises(locknut.ConfigurationError, match="closed"):
+            here.lock("x").acquire()
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    assert heard.wait(60)
+    here.close()
+    NeedsHalfASecond.closed.set()
+    waiter.join(60)
+    assert elsewhere.info("x").waiters == ()
+    held.release()
+    elsewhere.close()

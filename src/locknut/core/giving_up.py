@@ -25,7 +25,9 @@ async def give_up(client: Client, request: LockRequest, state: AcquireState) -> 
     """Undo the acquire, in the caller's time as far as there is any, and the rest behind its back.
     Runs to its end even when the caller is cancelled.
     """
-    until = min(state.limit, client.runtime.now() + pacing.GRACE)
+    # When it was closed, the keeper ends, and nobody is left who would do the rest.
+    patience = pacing.RELEASE_PATIENCE if client.closed else pacing.GRACE
+    until = min(state.limit, client.runtime.now() + patience)
     try:
         with suppress(BackendUnavailable):  # the caller gets the error that made it leave
             await client.runtime.finish(retreat(client, request, state), until)
