@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -40,6 +41,10 @@ AGAIN = 30.0
 """Seconds between two losses, and between two breaks."""
 
 
+class Over(Exception):  # not an error
+    """The play is over: no process begins any more."""
+
+
 class Troubles:
     """The processes of one place."""
 
@@ -47,6 +52,8 @@ class Troubles:
         self.url = url
         self.locks = locks
         self._processes: list[subprocess.Popen[str]] = []
+        self._guard = threading.Lock()
+        self._over = False
 
     def __enter__(self) -> Self:
         for part, label in CREW:
@@ -54,6 +61,8 @@ class Troubles:
         return self
 
     def __exit__(self, *_: object) -> None:
+        with self._guard:
+            self._over = True
         for each in self._processes:
             with suppress(ProcessLookupError):
                 each.send_signal(signal.SIGCONT)
@@ -63,8 +72,11 @@ class Troubles:
 
     def play(self, part: str, label: str) -> subprocess.Popen[str]:
         command = [sys.executable, str(ROOT / "scripts" / "trouble.py"), part, self.url, label]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self._processes.append(process)
+        with self._guard:
+            if self._over:
+                raise Over
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            self._processes.append(process)
         return process
 
     def lose(self) -> None:
@@ -147,16 +159,17 @@ def main() -> int:
 
 
 def _play_in_a_thread(troubles: list[Troubles], seconds: float) -> None:
-    import threading
-
     ends = time.monotonic() + seconds
     over = threading.Event()
 
     def play() -> None:
         while not over.wait(0.5):
-            for each in troubles:
-                each.lose()
-                each.break_one()
+            try:
+                for each in troubles:
+                    each.lose()
+                    each.break_one()
+            except (Over, locknut.LocknutError):  # or it is over for the server
+                pass
             if over.wait(min(AGAIN, max(0.0, ends - time.monotonic()))):
                 return
             if time.monotonic() >= ends:
@@ -167,5 +180,7 @@ def _play_in_a_thread(troubles: list[Troubles], seconds: float) -> None:
 
 
 if __name__ == "__main__":
+    # Else nobody would stop the processes: uvicorn ends itself by the signal that ended it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with suppress(KeyboardInterrupt):
         sys.exit(main())

@@ -55,7 +55,7 @@ def test_a_passphrase_comes_from_a_file(shell: Shell, tmp_path: Path) -> None:
     file.write_text(f"{PASSPHRASE}\n")
     _, url = started(shell, "--token-file", str(file))
     assert "Log in" in fetched(url)[1]
-    assert "Overview" in fetched(url, Authorization=f"Bearer {PASSPHRASE}")[1]
+    assert "Needs attention" in fetched(url, Authorization=f"Bearer {PASSPHRASE}")[1]
 
 
 def test_breaking_asks_for_a_passphrase_that_is_printed(shell: Shell) -> None:
@@ -82,6 +82,26 @@ def test_what_cannot_be_is_told_in_one_line(
     got, _, line = shell.start("dash", *words).finish()
     assert (got, line.count("\n")) == (code, 1)
     assert said in line
+
+
+@pytest.mark.parametrize("option", ["--token-file", "--urls-file"])
+def test_a_file_that_is_no_text_is_named_and_not_shown(
+    shell: Shell, tmp_path: Path, option: str
+) -> None:
+    """As of a secret made by `head -c 32 /dev/urandom`, or of a URL in another encoding."""
+    file = tmp_path / "secret"
+    file.write_bytes(b"redis://:Gr\xf6ssenwahn-1789@localhost")
+    got, _, line = shell.start("dash", option, str(file)).finish()
+    assert (got, line) == (78, f"locknut: {file} is not a text in UTF-8\n")
+
+
+def test_a_mark_at_the_beginning_of_a_file_is_no_part_of_a_passphrase(
+    shell: Shell, tmp_path: Path
+) -> None:
+    file = tmp_path / "passphrase"
+    file.write_bytes(b"\xef\xbb\xbf" + PASSPHRASE.encode() + b"\r\n")
+    _, url = started(shell, "--token-file", str(file))
+    assert "Needs attention" in fetched(url, Authorization=f"Bearer {PASSPHRASE}")[1]
 
 
 def test_a_port_that_is_taken_is_told(shell: Shell) -> None:

@@ -100,6 +100,14 @@ def test_a_script_gives_it_in_a_header(visit: Visit) -> None:
     assert client.get("/locks", headers=wrong, follow_redirects=False).status_code == 303
 
 
+def test_a_passphrase_may_have_any_letters(visit: Visit) -> None:
+    client = visit(access=Access(passphrase="Größenwahn im Schloß"))
+    right = {"authorization": "Bearer Größenwahn im Schloß".encode()}
+    assert client.get("/locks", headers=right).status_code == 200
+    wrong = {"authorization": "Bearer Größenwahn im Schloß".encode("latin-1")}
+    assert client.get("/locks", headers=wrong, follow_redirects=False).status_code == 303
+
+
 def test_a_wrong_one_is_refused(visit: Visit) -> None:
     client = guarded(visit)
     assert log_in(client, "correct horse") == 403

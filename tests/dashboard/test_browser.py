@@ -103,7 +103,7 @@ def test_what_happened_before_is_on_the_pages(visitor: Visitor, server: RedisSer
         expect(rows).to_have_count(2)
         expect(rows.first).to_contain_text("released")
         rows.first.locator("a").click()
-        expect(page.locator(".timeline")).to_have_attribute("aria-label", re.compile("1 holds"))
+        expect(page.locator(".timeline")).to_have_attribute("aria-label", re.compile("holds 1,"))
         expect(page.locator(".timeline")).to_contain_text("nightly@")
         assert not visitor.problems
     finally:
@@ -242,6 +242,25 @@ def test_thousands_of_locks_come_in_pages(visitor: Visitor, site: Site, holder: 
     holder.release(leases)
     expect(page.locator("#live")).to_contain_text("No lock is held")
     assert not visitor.problems
+
+
+def test_a_server_that_cannot_push_is_asked_and_missed(visitor: Visitor, site: Site) -> None:
+    """As under WSGI, or behind a proxy that answers for a server that is gone."""
+    page, state = visitor.page, visitor.page.locator("#state-words")
+    page.route("**/stream", lambda route: route.fulfill(status=204))
+    page.route("**/series*", lambda route: route.abort())
+    page.goto(site.url)
+    expect(state).to_have_text("every 1 s")
+    for gone in (lambda route: route.fulfill(status=502), lambda route: route.abort()):
+        page.route(f"{site.url}/", gone)
+        expect(state).to_have_text("no answer")
+        page.unroute(f"{site.url}/")
+        expect(state).to_have_text("every 1 s")
+    page.click("#state")
+    expect(state).to_have_text("paused")
+    page.click("#state")
+    expect(state).to_have_text("every 1 s")
+    assert not [each for each in visitor.problems if "Failed to fetch" in each]
 
 
 def test_an_engine_goes_away_and_comes_back(visitor: Visitor, tmp_path: Path) -> None:

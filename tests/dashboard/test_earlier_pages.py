@@ -52,7 +52,7 @@ def test_events_and_losses_of_before_are_shown(visit: Visit, url: str) -> None:
     assert "Ended badly, 24 h 1" in first
     lock = client.get(f"/lock?at={at}&name=report").text
     # A first command that takes long, as it makes the table, counts as a wait.
-    assert re.search(r"2 holds and \d+ waits of 1 owners; 1 holds ended badly", lock)
+    assert re.search(r"holds 2, waits \d+, owners 1, holds that ended badly 1", lock)
     assert "stuck since four" in lock
 
 

@@ -14,7 +14,7 @@ from textual.widgets import DataTable, Input, Static
 import locknut
 from locknut.core.recording import TROUBLES, stream_key
 from locknut.runtimes.threads import ThreadRuntime, run
-from locknut.terminal.modal_screens import AskBreak
+from locknut.terminal.modal_screens import AskBreak, LockScreen
 from locknut.terminal.top_app import TopApp
 from locknut.urls import open_engine
 from tests.cli.harness import Shell
@@ -163,6 +163,30 @@ def test_breaking_asks_first_and_says_why(locks: locknut.Locks, busy: locknut.Le
     drive(locks, steps)
     (broken,) = [each for each in events if each.kind == "broken"]
     assert (broken.fence, broken.reason) == (busy.fence, "hangs (in locknut top)")
+
+
+@pytest.mark.parametrize("size", [SIZE, (80, 24)])
+def test_a_long_line_hides_neither_the_question_nor_the_answer(
+    locks: locknut.Locks, size: tuple[int, int]
+) -> None:
+    waiters = tuple(locknut.Holder("web-1", pid, "MainThread") for pid in range(60))
+    info = locknut.LockInfo("report", (locknut.Holder("web-2", 7, raw=3),), waiters)
+
+    async def run() -> None:
+        app = TopApp(locks, refresh=0.3)
+        async with app.run_test(size=size) as pilot:
+            for screen in (AskBreak(info, 3, "there"), LockScreen(info, "there", "  events")):
+                await app.push_screen(screen)
+                await pilot.pause()
+                box = app.screen.query_one(".box").content_region
+                shown = app.screen.query("#question, #reason, .hint")
+                assert all(
+                    each.region.height and box.contains_region(each.region) for each in shown
+                )
+                assert "held by" in picture(pilot)
+                await app.pop_screen()
+
+    asyncio.run(asyncio.wait_for(run(), DEADLINE))
 
 
 def test_a_lock_that_changed_hands_is_not_broken(locks: locknut.Locks) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from locknut.cli import arguments, several_engines, target
+from locknut.cli import arguments, option_values, several_engines, target
 from locknut.cli.exit_codes import Exit
 from locknut.cli.messages import Messenger, plain
 from locknut.errors import ConfigurationError
@@ -58,7 +57,7 @@ def _passphrase(options: Options) -> str | None:
     """The first line of a file: on the command line `ps` would show it."""
     if not options.passphrase_file:
         return None
-    lines = Path(options.passphrase_file).read_text(encoding="utf-8").splitlines()
+    lines = option_values.lines_of_file(options.passphrase_file)
     if not lines or not lines[0].strip():
         raise ConfigurationError(f"{options.passphrase_file} is empty")
     return lines[0].strip()

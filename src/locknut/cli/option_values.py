@@ -133,3 +133,13 @@ def capabilities(text: str) -> list[str]:
 def words(text: str) -> list[str]:
     """one,two."""
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def lines_of_file(path: str) -> list[str]:
+    """Those of a file that may have secrets in it: no error shows any of them."""
+    from pathlib import Path  # few need it, and all would wait for it
+
+    try:
+        return Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path} is not a text in UTF-8") from None

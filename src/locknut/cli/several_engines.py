@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from locknut.cli import target
+from locknut.cli import option_values, target
 from locknut.cli.arguments import Options
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ def engines(options: Options, *, label: str = "") -> Iterator[NamedEngine]:
 def _urls(options: Options) -> list[str]:
     urls = [*options.addresses]
     if options.urls_file:
-        from pathlib import Path  # few need it, and all would wait for it
-
-        lines = Path(options.urls_file).read_text(encoding="utf-8").splitlines()
+        lines = option_values.lines_of_file(options.urls_file)
         urls += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     if options.url is not None and (not urls or "url" not in options.from_environment):
         urls.insert(0, options.url)

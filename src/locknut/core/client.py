@@ -267,18 +267,24 @@ class Client:
         """Do this on the keeper's thread, because where it was asked for it cannot be done. It is
         given the keeper's connection.
         """
-        self.keeper.errands.append(work)
-        self.keeper.ring()
+        self.keeper.do(work)
 
     def begin(self, hold: Hold) -> None:
-        """From now on the keeper looks after this hold."""
+        """From now on the keeper looks after this hold. If that fails, because no thread can be
+        started, its caller releases it: it goes back to the engine, not to the next in line, who
+        would believe that it is renewed.
+        """
         self.holds[hold.claim.id] = hold
         if hold.ttl != hold.claim.ttl and is_short(hold):
             hold.due = min(hold.due, self.runtime.now() + CONFIRM_AFTER)
-        if hold.due < self.schedule.timetable.asleep_until:
-            self.schedule.expect(hold)  # before the keeper wakes by itself most holds are over
-        if self.heartbeat is not None and not self.schedule.beating:
-            self.schedule.beat()
+        try:
+            if hold.due < self.schedule.timetable.asleep_until:
+                self.schedule.expect(hold)  # before the keeper wakes by itself most holds are over
+            if self.heartbeat is not None and not self.schedule.beating:
+                self.schedule.beat()
+        except BaseException:
+            hold.options = hold.options._replace(hand_over=False)
+            raise
 
     def drop(self, hold: Hold) -> None:
         """Under the guard: from now on no renewal's answer counts for it (S18)."""

@@ -44,6 +44,10 @@ async def detach(client: Client, lease: LeaseCore, ttl: float | None) -> str:
     if client.nested():
         client.refuse_nested()
     losing.expire_if_due(client, hold)
+    # Before the lease ends: where no more files can be opened, an import fails.
+    import base64  # noqa: F401  # few programs detach, and `import locknut` stays fast
+    import json  # noqa: F401
+
     ttl, ours = ttl or hold.ttl or DEFAULT_TTL, False
     try:
         with client.guard:
@@ -126,7 +130,7 @@ def _text(hold: Hold, detached_ttl: float) -> str:
         detached_ttl,
     ]
     import base64
-    import json  # few programs detach, and `import locknut` stays fast
+    import json
 
     packed = json.dumps(facts, separators=(",", ":")).encode()
     return PREFIX + base64.urlsafe_b64encode(packed).decode().rstrip("=")
@@ -185,6 +189,7 @@ async def attach(client: Client, text: str, acquired: list[LeaseCore]) -> LeaseC
     request, caller = client.request(client.bare(key), options), client.runtime.caller()
     claim = client.claim(request, caller)
     detached = claim._replace(id=detached_id, ttl=detached_ttl)
+    client.keeper.ring()  # first: where no thread can be started for it, the text is not spent
     try:
         granted, sent = await _attach(client, detached, claim)
         if granted is not None:

@@ -104,14 +104,19 @@ class Keeper(KeeperThread):
         """The hold's lease of this number was collected: nobody will release it."""
         self._abandoned.append((hold, number))
         with suppress(RuntimeError):  # from a destructor, perhaps while the interpreter ends
-            self.ring()
+            self.ring_if_possible()
 
     def undo(self, claim: Claim, *, outcome_unknown: bool, back_to: Claim | None = None) -> None:
         """Release a claim behind its caller's back, as often as it takes while it could matter; or,
         where the engine can, put the hold back that it may have taken over.
         """
         self.undoing.add(Owed(claim, outcome_unknown, back_to))
-        self.ring()
+        self.ring_if_possible()
+
+    def do(self, errand: Callable[[Backend], Coroutine[Any, Any, None]]) -> None:
+        """Do this on the keeper's thread, with its connection."""
+        self.errands.append(errand)
+        self.ring_if_possible()
 
     def listen_to(self, backend: Backend) -> None:
         """Take the notices of the client's backend in; that does not keep this keeper alive."""
@@ -130,7 +135,7 @@ class Keeper(KeeperThread):
         """
         holds = list(self.client.holds.copy().values()) if claim_id is None else []
         self._notices.append((claim_id, what, holds))
-        self.ring()
+        self.ring_if_possible()
 
     def leave_behind(self) -> None:
         """In a forked child: its thread is not there, and what it was about is the parent's."""
@@ -154,7 +159,8 @@ class Keeper(KeeperThread):
 
     def _begin_anew_later(self) -> bool:
         self.schedule.disturbed = True
-        self.schedule.timetable.asleep_until = NEVER  # from now on every new hold rings
+        # From now on every new hold rings: perhaps no thread can be started right now.
+        self.schedule.timetable.asleep_until, self.schedule.beating = NEVER, False
         queues = self.client.holds, self.errands, self._abandoned, self._notices, self.undoing
         owes = self._backend is not None and self._backend.settles_at != NEVER
         return owes or any(queues)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from locknut.core import pacing
+from locknut.errors import BackendUnavailable
 
 if TYPE_CHECKING:
     from locknut.core.ports import Backend, Runtime
@@ -56,7 +57,15 @@ class KeeperThread(ABC):
     def _begin_anew_later(self) -> bool:
         """Nobody knows what was done of the last look. True if there is anything to do."""
 
+    def ring_if_possible(self) -> None:
+        """Where no thread can be started now, who only leaves something to the keeper goes on: it
+        may have to wake others. What is to be done stays where it is until the next ring.
+        """
+        with suppress(BackendUnavailable):
+            self.ring()
+
     def ring(self) -> None:
+        """Wake the keeper, or start it. BackendUnavailable: no thread can be started for it."""
         self.wake.notify()
         if self._tickets and self._take_ticket() and not self._closing:
             work = self.run()
@@ -117,7 +126,7 @@ class KeeperThread(ABC):
         if ours:
             self._tickets.append(_TICKET)
         if self._begin_anew_later():
-            self.ring()
+            self.ring_if_possible()
 
     async def _pause(self) -> None:
         """Whoever follows one that failed waits a little, however often it is rung."""

@@ -201,5 +201,5 @@ class Schedule:
                 if hold.ends_at() != NEVER:
                     self.timetable.add_once(hold, now)
             if self.client.heartbeat is not None:
-                self.beat_at = now
+                self.beating, self.beat_at = True, now
             self.disturbed = False

@@ -98,7 +98,8 @@ class Access:
             return True
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            return self.accepts(given)
+            # A header comes as latin-1, whatever its bytes mean: curl sends what the shell has.
+            return self.accepts(given.encode("latin-1").decode("utf-8", "replace"))
         began, _, seal = request.cookies.get(cookie_name(request, "session"), "").partition(".")
         genuine = hmac.compare_digest(seal.encode(), self._sealed("session", began).encode())
         return genuine and time.time() - float(began) < SESSION_SECONDS

@@ -27,15 +27,16 @@ from locknut.observer.place_observer import REFRESH
 
 Show = Callable[[Places, QueryParams], dict[str, Any]]
 _SLOW_DOWN = 0.5
-"""Seconds that a wrong passphrase costs whoever guesses."""
+"""Seconds that a wrong passphrase costs in the form; in a header a guess costs nothing. What keeps
+it from being guessed is its length."""
 
 
 class Dashboard:
     """Pages about the locks of one or several places.
 
     `allow_break` adds a form that breaks a hold. `authorize` is asked for every request: it returns
-    the name of the user, or None, and may be a coroutine function. Whoever breaks a lock is named
-    in the event. `secret`: a text that several processes of one server have in common; with it each
+    the name of the user, or None, and may be a coroutine function. That name is in the event of a
+    break. `secret`: a text that several processes of one server have in common; with it each
     of them takes the forms that another one showed.
     """
 

@@ -77,7 +77,7 @@ def _cycle(at: str, observer: PlaceObserver, cycle: Cycle) -> dict[str, Any]:
 
 
 def _tree(at: str, observer: PlaceObserver, info: Any, waits: Waits) -> dict[str, Any]:
-    now = observer.now()
+    now = observer.shown_at()
 
     def told(each: Any) -> dict[str, Any]:
         since = summaries.waits_since(observer, info.name, each)

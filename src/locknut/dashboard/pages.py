@@ -54,7 +54,7 @@ def seconds_or_dash(value: float | None) -> str:
 
 
 def concern_row(at: str, observer: PlaceObserver, concern: Concern) -> ConcernRow:
-    since = concern.since
+    age = summaries.age_of(observer, concern)
     return ConcernRow(
         Weight(concern.weight).name.lower(),
         concern.kind,
@@ -63,7 +63,7 @@ def concern_row(at: str, observer: PlaceObserver, concern: Concern) -> ConcernRo
         plain(concern.name),
         address_of(at, concern.name) if concern.name else "",
         observer.place,
-        "" if since is None else span(max(0.0, observer.now() - since)),
+        "" if age is None else span(age),
     )
 
 
@@ -110,7 +110,7 @@ def lock(observer: PlaceObserver, at: str, name: str) -> Context:
         "waiters": [tables.holder_row(observer, info, each) for each in waiters if info],
         "tells_waiters": observer.tells_waiters,
         "backend": observer.locks.backend,
-        "timeline": drawings.timeline(holds, waits, observer.now()),
+        "timeline": drawings.timeline(holds, waits, observer.shown_at()),
         "hold_bars": drawings.bars(lasted),
         "wait_bars": drawings.bars(waited),
         "hold_p95": seconds_or_dash(quantile(lasted, 0.95)),
@@ -177,7 +177,7 @@ def owners(places: Places, query: QueryParams) -> Context:
     found: list[Mapping[str, Any]] = []
     wanted = query.get("filter", "")[:200].strip()
     for at, observer in places.chosen(query.get("at", "")):
-        now = observer.now()
+        now = observer.shown_at()
         for each in summaries.owners(observer):
             if wanted not in each.title:
                 continue

@@ -145,7 +145,7 @@ def mode_of(info: LockInfo) -> str:
 
 
 def lock_row(at: str, observer: PlaceObserver, info: LockInfo) -> LockRow:
-    now = observer.now()
+    now = observer.shown_at()
     _, waits = durations(observer, info.name)
     p95 = quantile(waits, 0.95)
     first = holder_row(observer, info, info.holders[0]) if info.holders else None
@@ -175,17 +175,16 @@ def _mode(info: LockInfo) -> str:
 
 
 def holder_row(observer: PlaceObserver, info: LockInfo, holder: Holder) -> HolderRow:
-    now = observer.now()
-    known = observer.picture.at
+    shown = observer.shown_at()
     since = waits_since(observer, info.name, holder)
     left = holder.ttl_left
-    if left is not None and known is not None:
-        left = max(0.0, left - (now - known))  # what was listed some seconds ago
+    if left is not None:
+        left = max(0.0, left - (observer.now() - shown))  # what was listed some seconds ago
     return HolderRow(
         who(holder),
         command(holder),
         _mode(info),
-        "" if since is None else span(max(0.0, now - since)),
+        "" if since is None else span(max(0.0, shown - since)),
         "" if left is None else span(round(left, 1)),
         left,
         _longest_ttl(observer, info.name, holder),

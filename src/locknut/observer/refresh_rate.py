@@ -22,7 +22,8 @@ SOON = 0.5
 """Seconds until a second look at what may be wrong; the pause after that is longer by as much as
 this one was shorter."""
 LONGEST = 300.0
-"""Seconds: what is on the screen is never older than this and the time of a listing."""
+"""Seconds: what is on the screen is not older than this and the time of a listing, unless somebody
+wants longer pauses."""
 JUDGED = 8
 """Listings that tell what one costs: at load 20 on two cores it happened that each of four had to
 wait for a processor so long that the pause came to five seconds, though there were few locks."""

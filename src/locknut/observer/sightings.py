@@ -104,7 +104,8 @@ class Concern(NamedTuple):
 
     weight: Weight
     kind: str
-    """One word: unreachable, deadlock, long hold, long wait, expiring, expired, broken, server."""
+    """unreachable, deadlock, long hold, long wait, expiring, expired, lost, broken, server, history
+    or doctor; of what the doctor found, its code."""
     title: str
     detail: str = ""
     name: str = ""

@@ -10,7 +10,7 @@ from locknut.cli.messages import who
 from locknut.observer.acquisitions import Rate
 from locknut.observer.place_observer import WINDOW, PlaceObserver
 from locknut.observer.quantiles import quantile
-from locknut.observer.sightings import Identity, Span
+from locknut.observer.sightings import Concern, Identity, Span
 
 
 class Owner(NamedTuple):
@@ -123,6 +123,14 @@ def spans_of(observer: PlaceObserver, name: str) -> tuple[list[Span], list[Span]
         now_waits = [each for each in observer.tracker.waits.values() if each.name == name]
         holds = [*earlier.holds.get(name, ()), *past.holds, *now_held]
         return holds, [*earlier.waits.get(name, ()), *past.waits, *now_waits]
+
+
+def age_of(observer: PlaceObserver, concern: Concern) -> float | None:
+    """Seconds since it began; of a hold or a wait, until the last listing, as its text says."""
+    if concern.since is None:
+        return None
+    lasting = concern.kind in {"long hold", "long wait", "expiring"}
+    return max(0.0, (observer.shown_at() if lasting else observer.now()) - concern.since)
 
 
 def longest_wait(observer: PlaceObserver) -> float | None:

@@ -43,7 +43,10 @@ def is_overlay(fd: int) -> bool:
 
 def _kind(fd: int) -> int:
     """The type of the file system, which comes first in `struct statfs`; 0 if it will not say."""
-    import ctypes  # only here: it takes long to import
+    try:
+        import ctypes  # only here: it takes long to import
+    except ImportError as error:  # such as: its library cannot be opened
+        raise OSError(0, str(error)) from error
 
     buffer = ctypes.create_string_buffer(256)
     if ctypes.CDLL(None, use_errno=True).fstatfs(fd, buffer) != 0:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from locknut.core import callers
 from locknut.core.callers import Caller
-from locknut.errors import BlockingInLoopWarning
+from locknut.errors import BackendUnavailable, BlockingInLoopWarning
 from locknut.runtimes import clock, cpython
 from locknut.runtimes.deadlines import current, within
 
@@ -48,6 +48,10 @@ class PartyIds:
 
 new_party = PartyIds()
 _DONE: Final = object()
+_NO_THREAD: Final = (
+    "the thread {name!r} cannot be started ({error}), and nothing would be renewed without it: "
+    "this user or container has as many as it may have (ulimit -u, pids.max), or no memory is left"
+)
 _STALLED: Final = (
     "a blocking lock waits in a thread that runs an asyncio event loop: all tasks of the loop "
     "stand still meanwhile; use locknut.aio in asyncio code"
@@ -285,14 +289,15 @@ def start(work: Coroutine[Any, Any, None], name: str = "locknut-keeper") -> thre
     """Run the keeper, or the recorder, on a thread of its own.
 
     While the interpreter exits there may be none to be had (CPython 3.12 on). A lock that an exit
-    handler takes is then not renewed: its lease counts for its ttl.
+    handler takes is then not renewed: its lease counts for its ttl. Otherwise there are too many
+    threads, and the caller gets an error: a program may go on for long after its main thread.
     """
     thread = cpython.UnawaitedThread(target=_keep, args=(work,), name=name, daemon=True)
     try:
         thread.start()
-    except RuntimeError:
-        if threading.main_thread().is_alive():  # too many threads: the caller gets the error
-            raise
+    except RuntimeError as error:
+        if "interpreter shutdown" not in str(error):  # as every CPython says it
+            raise BackendUnavailable(_NO_THREAD.format(name=name, error=error)) from error
         work.close()
     return thread
 

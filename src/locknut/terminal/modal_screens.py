@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
@@ -25,7 +25,8 @@ class LockScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box"):
-            yield Static(Text(self._text), id="detail")
+            with VerticalScroll(classes="card"):
+                yield Static(Text(self._text), id="detail")
             yield Static("esc  back", classes="hint")
 
 
@@ -34,17 +35,21 @@ class AskBreak(ModalScreen[str | None]):
 
     BINDINGS = [Binding("escape", "dismiss", "Leave it alone")]  # noqa: RUF012  # as above
 
+    AUTO_FOCUS = "Input"  # the line above it can be scrolled, and so could be chosen
+
     def __init__(self, info: LockInfo, fence: int, place: str) -> None:
         super().__init__()
-        self._text = (
-            f"{card(info, place)}\n\n"
+        self._card = card(info, place)
+        self._question = (
             f"Break {quoted(info.name)}, the hold with fence {fence}? The holder may still be "
             "running. If the lock has changed hands by then, nothing is broken."
         )
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box"):
-            yield Static(Text(self._text))
+            with VerticalScroll(classes="card"):
+                yield Static(Text(self._card))
+            yield Static(Text(self._question), id="question")
             yield Input(placeholder="why? the holder and the log will see it", id="reason")
             yield Static("enter  break it     esc  leave it alone", classes="hint")
 

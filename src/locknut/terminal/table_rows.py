@@ -48,7 +48,7 @@ def _lasted(since: float | None, now: float) -> str:
 
 def _locks(observer: PlaceObserver, wanted: str, order: str) -> Iterator[Row]:
     """Each lock with its line below it."""
-    now = observer.now()
+    now = observer.shown_at()
     found = [each for each in observer.picture.locks if matches(each.name, wanted)]
     for info in sorted(found, key=lambda each: _order(each, order)):
         with observer.guard:
@@ -92,8 +92,8 @@ def _order(info: LockInfo, order: str) -> tuple[float, str]:
 
 
 def _waiting(observer: PlaceObserver, wanted: str, _order: str) -> Iterator[Row]:
-    now = observer.now()
     with observer.guard:
+        now = observer.shown_at()
         waits = sorted(observer.tracker.waits.values(), key=lambda each: each.since)
     holders = {info.name: info.holders for info in observer.picture.locks}
     for each in waits:
@@ -125,12 +125,17 @@ def _events(observer: PlaceObserver, wanted: str, _order: str) -> Iterator[Row]:
 
 
 def _attention(observer: PlaceObserver, wanted: str, _order: str) -> Iterator[Row]:
-    now = observer.now()
     for each in observer.concerns():
         if matches(each.name, wanted):
-            ago = "-" if each.since is None else span(max(0.0, now - each.since))
+            age = summaries.age_of(observer, each)
             style = "red" if each.weight is Weight.TROUBLE else "yellow"
-            cells = (each.kind, plain(each.name), each.title, each.detail, ago)
+            cells = (
+                each.kind,
+                plain(each.name),
+                each.title,
+                each.detail,
+                "-" if age is None else span(age),
+            )
             yield Row(cells, each.name, style=style)
 
 

@@ -17,6 +17,7 @@ from locknut.backends.sql.mysql import bell_ringer
 from locknut.backends.sql.mysql.bell_chain import BellChain
 from locknut.backends.sql.mysql.bell_ringer import BellRinger
 from locknut.backends.sql.mysql.bell_sessions import BellSession
+from locknut.urls import open_engine
 from tests.backends.mysql.conftest import PATIENCE, acquired, eventually, in_thread, stranger_of
 from tests.servers.databases import Database
 
@@ -276,6 +277,36 @@ def test_a_broken_lock_is_taken_within_a_second_or_so(database: Database) -> Non
     assert got is not None
     for each in (two, three, one):
         each.close()
+
+
+def test_a_stranger_that_has_a_waiters_number_is_not_interrupted(database: Database) -> None:
+    """The server was exchanged, and nobody told the connection that waits; the new one counts its
+    own connections.
+    """
+    engine: Any = open_engine(database.url)[0]
+    settings, login = engine._settings, {"user": database.user, "password": database.password}
+    with (
+        closing(BellSession(settings)) as tower,
+        closing(BellSession(settings)) as waits,
+        closing(stranger_of(database, **login)) as stranger,
+        stranger.cursor() as cursor,
+    ):
+        waits.listen("1" * 32, "2" * 32)
+        cursor.execute("SELECT CONNECTION_ID()")
+        ((waits._number,),) = cursor.fetchall()
+        ended = in_thread(lambda: cursor.execute("SELECT SLEEP(2)"))
+        eventually(
+            lambda: bool(
+                database.ask(
+                    f"SELECT 1 FROM information_schema.processlist WHERE id = {waits._number} "
+                    "AND state = 'User sleep'"
+                )
+            ),
+            "it does not work",
+        )
+        tower.interrupt(waits)
+        assert ended() == [1]
+        assert cursor.fetchall() == ((0,),)
 
 
 def test_a_bell_that_its_thread_frees_this_moment_is_not_lent() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 
 import pytest
 
 import locknut
 from locknut.drivers.redis import wire
+from locknut.drivers.redis.connections import Connection
 from locknut.drivers.redis.endpoints import FixedEndpoint
 from locknut.drivers.redis.pools import Pool
 from locknut.drivers.redis.settings import read
@@ -101,3 +103,45 @@ def test_closing_closes_it(pool: Pool, server: RedisServer) -> None:
     pool.close()
     assert len(pool._owed) == 0
     eventually(lambda: b"cmd=blpop" not in server.ask("CLIENT", "LIST"), "somebody sleeps there")  # type: ignore[operator]
+
+
+class Hasty(deque[tuple[Connection, float]]):
+    """Another thread takes the last one out between the look and the grip."""
+
+    def popleft(self) -> tuple[Connection, float]:
+        if len(self) == 1:
+            super().popleft()[0].close()
+        return super().popleft()
+
+
+def test_two_threads_may_leave_the_server_at_once(pool: Pool) -> None:
+    """Both forget what is owed; the second one got an IndexError in place of its answer."""
+    leave_asleep(pool, 0.5)
+    hasty = Hasty(pool._owed._connections)
+    pool._owed._connections = hasty
+    pool.forget()
+    assert not hasty
+
+
+def test_a_connection_that_another_thread_closes_is_not_alive(pool: Pool) -> None:
+    """It could be closed while it was looked at, which raised ValueError."""
+    with pool.lent() as connection:
+        connection.send(PING)
+        fileno = connection.fileno()
+
+        class Closing:
+            """The number is asked for twice: it is closed in between."""
+
+            def __init__(self) -> None:
+                self.asked = 0
+
+            def fileno(self) -> int:
+                self.asked += 1
+                return fileno if self.asked == 1 else -1
+
+        real, connection._socket = connection._socket, Closing()  # type: ignore[assignment]
+        try:
+            connection.alive()
+            assert not connection.alive()
+        finally:
+            connection._socket = real

@@ -6,9 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final, Protocol
 
-from locknut.backends.file.directory import open_directory
+from locknut.backends.file.directory import open_directory, unusable
 from locknut.core import validation
-from locknut.errors import BackendError, ConfigurationError
+from locknut.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from locknut.backends.file.directory import Directory
@@ -81,11 +81,7 @@ def _engine_in(directory: Directory, *, network: bool) -> FileEngine | FlockEngi
         try:
             works = ofd_locks.works(directory.path)
         except OSError as error:
-            message = (
-                f"cannot use {directory.path} for lock files: {error.strerror}; "
-                "choose another by file:///path"
-            )
-            raise BackendError(message, backend="file") from error
+            raise unusable(directory.path, error) from error
         if works:
             return engine.FileEngine(directory, network=network)
     from locknut.backends.file.flock_engine import FlockEngine

@@ -20,7 +20,7 @@ from locknut.backends.file.folder import FOR_EACH, UNUSED_FOR
 from locknut.backends.file.lock_files import Files, LockFile
 from locknut.backends.file.ofd_locks import END, WRITE
 from locknut.backends.file.this_process import ProcessIdentity
-from locknut.errors import BackendError
+from locknut.errors import BackendError, LocknutError
 
 _THE_LOCK: Final = ofd_locks.asked(WRITE, file_layout.LOCK, 1)
 
@@ -36,7 +36,7 @@ def clean(files: Files, me: ProcessIdentity, unused_for: float, most: int | None
 def clean_some(files: Files, me: ProcessIdentity) -> None:
     """Look at some files now and then, when files are made, and remove the unused ones."""
     most, files.created = FOR_EACH * files.created, 0
-    with suppress(OSError):
+    with suppress(OSError, LocknutError):  # whoever makes the file does not fail for others
         clean(files, me, UNUSED_FOR, most)
 
 

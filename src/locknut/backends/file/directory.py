@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 from locknut.backends.file import this_process
 from locknut.backends.file.digests import blake2b
 from locknut.backends.file.file_layout import KEY_ROOM, encode_key
+from locknut.backends.file.outcomes import none_left
 from locknut.core.values import Mode
 from locknut.errors import BackendError, ConfigurationError
 from locknut.runtimes import file_systems
@@ -84,7 +85,8 @@ def _open(wanted: str, *, private: bool, network: bool) -> tuple[Directory, int]
         real = os.path.realpath(wanted)
         fd = this_process.open_file(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        return _checked(fd, real, private=private, network=network), fd
+        with _explained(wanted):
+            return _checked(fd, real, private=private, network=network), fd
     except BaseException:
         this_process.close_fd(fd)
         raise
@@ -95,10 +97,14 @@ def _explained(wanted: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = (
-            f"cannot use {wanted} for lock files: {error.strerror}; choose another by file:///path"
-        )
-        raise BackendError(message, backend="file") from error
+        raise unusable(wanted, error) from error
+
+
+def unusable(path: str, error: OSError) -> BackendError:
+    """The error for a directory that cannot be used, with what to do."""
+    advice = none_left(error) or "; choose another by file:///path"
+    message = f"cannot use {path} for lock files: {error.strerror}{advice}"
+    return BackendError(message, backend="file")
 
 
 def default_path() -> str:

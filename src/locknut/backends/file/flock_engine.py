@@ -39,7 +39,7 @@ from locknut.core.values import (
     Notice,
     Renewal,
 )
-from locknut.errors import BackendError, Unsupported
+from locknut.errors import BackendError, LocknutError, Unsupported
 
 if TYPE_CHECKING:
     from locknut.core.findings import Check
@@ -75,12 +75,13 @@ class FlockFiles:
     def open(self, key: str) -> FlockFile:
         name = file_name(key)
         fd, new = self.folder.open_or_create(name)
+        file = FlockFile(fd, self.folder, name, key)
         self._created += new
         if self._created >= self.folder.pause:
             most, self._created = FOR_EACH * self._created, 0
-            with suppress(OSError):
+            with suppress(OSError, LocknutError):  # as in the other engine
                 self.clean(UNUSED_FOR, most)
-        return FlockFile(fd, self.folder, name, key)
+        return file
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from errno import EMFILE, ENFILE
 
 from locknut.errors import BackendError, BackendUnavailable
 
@@ -37,8 +38,20 @@ def failed(error: Exception, key: str | None) -> BackendError:
     if isinstance(error, Crowded):
         message = "another process stopped in the middle of changing the lock file: ask again"
         return BackendUnavailable(message, key=key, backend="file")
-    message = f"the lock file could not be used: {error}{_advice(error)}"
+    message = f"the lock file could not be used: {error}{none_left(error) or _advice(error)}"
     return BackendError(message, key=key, backend="file")
+
+
+def none_left(error: Exception) -> str:
+    """What to do where no more files can be opened; empty if something else is wrong."""
+    if isinstance(error, OSError) and error.errno == EMFILE:
+        return (
+            "; each lock that is held or waited for takes an open file: raise the limit of this"
+            " process (ulimit -n)"
+        )
+    if isinstance(error, OSError) and error.errno == ENFILE:
+        return "; the whole machine has no more: raise its limit (sysctl fs.file-max)"
+    return ""
 
 
 def _advice(error: Exception) -> str:

@@ -122,12 +122,12 @@ class Recipe(Waiters):
         return self.states.get(claim.id) or self._new_state(claim)
 
     def _new_state(self, claim: Claim) -> ClaimState:
-        file = self.files.take(claim.key, claim.mode)
+        file, opened = self.files.take(claim.key, claim.mode), False
         if file is None:
-            file = self.files.open(claim.key, claim.mode)
-            if self.files.created >= self.files.folder.pause:
-                cleanup.clean_some(self.files, self.me)
+            file, opened = self.files.open(claim.key, claim.mode), True
         state = self.states[claim.id] = ClaimState(claim, file)
+        if opened and self.files.created >= self.files.folder.pause:
+            cleanup.clean_some(self.files, self.me)
         return state
 
     def release(self, claim: Claim, *, outcome_unknown: bool = False) -> bool:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     import socket
 
 T = TypeVar("T")
-UNKNOWN_BOOT: Final = bytes(8)
 _NONE_LEFT: Final = (errno.EMFILE, errno.ENFILE)
 """A process may have only so many descriptors (`ulimit -n`), and so may the machine."""
+UNKNOWN_BOOT: Final = bytes(8)
 """Where `/proc` is missing: nothing can be detached, and what others detached is believed until it
 runs out by the clock."""
 

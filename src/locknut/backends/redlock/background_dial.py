@@ -100,8 +100,13 @@ class BackgroundDial:
         self.done = False
 
     def start(self) -> None:
+        """OSError: there is no thread to be had for it."""
         # Not waited for: an interrupt (Ctrl-C) in that wait would come out as another error.
-        cpython.UnawaitedThread(target=self._run, name="locknut-dial", daemon=True).start()
+        thread = cpython.UnawaitedThread(target=self._run, name="locknut-dial", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise ConnectionError(str(error)) from error
 
     def _run(self) -> None:
         try:

@@ -123,11 +123,13 @@ class NodeSocket:
         try:
             address = address_of(self.node)
             if address is None:
-                self._dial = BackgroundDial(self.node, self._rung)
-                self._dial.start()
+                dial = BackgroundDial(self.node, self._rung)
+                self._dial = dial  # first: it may be done at once
+                dial.start()
             else:
                 self._connected(connecting(address))
         except OSError as error:
+            self._dial = None  # or it would be waited for, for ever
             self.node.unreached(error)
 
     def _rung(self) -> None:

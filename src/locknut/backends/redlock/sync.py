@@ -15,6 +15,7 @@ from locknut.backends.redlock.rounds import Heard, Until
 from locknut.backends.redlock.thread_connections import ThreadConnections
 from locknut.core.findings import Check
 from locknut.core.ports import Runtime, Signal
+from locknut.errors import BackendUnavailable
 from locknut.runtimes.weak_sets import members
 
 
@@ -44,7 +45,11 @@ class BlockingBackend(RedlockBackend):
     def _connections(self) -> ThreadConnections:
         connections: ThreadConnections | None = getattr(self._local, "connections", None)
         if connections is None:
-            connections = ThreadConnections(self._set, self.repay, self._rung)
+            try:
+                connections = ThreadConnections(self._set, self.repay, self._rung)
+            except OSError as error:  # such as: no more files can be opened
+                message = f"this thread cannot connect to the nodes: {error}"
+                raise BackendUnavailable(message, backend=self.name) from error
             self._local.connections = connections
             self._every_thread.add(connections)
             if self.closed:  # looked at last: `close` may have missed these

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 
 from locknut.backends.zookeeper.backend import ZooKeeperBackend
 from locknut.backends.zookeeper.session import CLOSE_PATIENCE, LIMIT, Session
@@ -37,10 +38,12 @@ class AsyncioBackend(ZooKeeperBackend):
             closing = self.session.leave()
             if closing is not None:
                 closed = self.signal()
-                cpython.UnawaitedThread(
+                waiting = cpython.UnawaitedThread(
                     target=_after, args=(closing, closed.notify), daemon=True
-                ).start()
-                await closed.wait(self.now() + CLOSE_PATIENCE)
+                )
+                with suppress(RuntimeError):  # no thread is to be had: it closes behind our back
+                    waiting.start()
+                    await closed.wait(self.now() + CLOSE_PATIENCE)
 
     def dropped(self) -> None:
         """Nobody closed it: the session ends all the same, on a thread of its own."""

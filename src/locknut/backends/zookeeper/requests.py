@@ -157,7 +157,7 @@ class Asker(ABC):
             return
         signal, until = self.signal(), self._until()
         session.when_connected(signal.notify)
-        if session.closed or not await signal.wait(until):
+        if session.closed or not await signal.wait(until) or session.unstarted:
             session.do_not_wait(signal.notify)
             raise self.unavailable()
 
@@ -211,7 +211,9 @@ class Asker(ABC):
     def unavailable(self, error: Exception | None = None) -> BackendUnavailable:
         address = self.session.settings.address
         why = f" ({type(error).__name__})" if error is not None else ""
-        if self.session.refused:
+        if self.session.unstarted:
+            why = f" ({self.session.unstarted})"
+        elif self.session.refused:
             why = " (the servers refused the user and password)"
         elif self.session.turned_away:
             why = (

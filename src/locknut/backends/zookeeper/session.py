@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from kazoo.exceptions import KazooException
@@ -52,6 +53,8 @@ class Session:
         self.closed = False
         self.refused = False
         """Whether the servers do not accept who we say we are."""
+        self.unstarted = ""
+        """Why there is no client that could connect; empty if there is one."""
         self._mutex = threading.RLock()  # a destructor may leave at any moment
         self._users = 0
         self._client: Any = None
@@ -104,9 +107,13 @@ class Session:
                 if self._unstarted():
                     # On a thread of its own, where Ctrl-C cannot interrupt it; nor in waiting
                     # for that thread to run.
-                    cpython.UnawaitedThread(
+                    starting = cpython.UnawaitedThread(
                         target=self._start, name="locknut-start", daemon=True
-                    ).start()
+                    )
+                    try:
+                        starting.start()
+                    except RuntimeError as error:
+                        self._not_started(error)
                 return
         call()
 
@@ -172,7 +179,23 @@ class Session:
             client._connection.confirmed = self.proof.connected
             client._connection.beat = self.beat
             client.add_listener(self._changed)
-            client.start_async()
+            try:
+                client.start_async()
+                self.unstarted = ""
+            except (RuntimeError, OSError) as error:
+                self._client = None
+                with suppress(KazooException, AttributeError):
+                    client.close()
+                self._not_started(error)
+
+    def _not_started(self, error: Exception) -> None:
+        """No thread, or no descriptor, is to be had: those who wait learn it, and the next call
+        tries again.
+        """
+        self.unstarted = str(error)
+        waiting, self._gate = self._gate, []
+        for call in waiting:
+            call()
 
     def _changed(self, state: str) -> None:
         """On kazoo's thread."""
@@ -220,7 +243,11 @@ class Session:
         closing = cpython.UnawaitedThread(
             target=_close, args=(client,), name="locknut-closing", daemon=True
         )
-        closing.start()
+        try:
+            closing.start()
+        except RuntimeError:  # no thread is to be had: the session is not left open for that
+            _close(client)
+            return None
         return closing
 
     def forked(self) -> None:

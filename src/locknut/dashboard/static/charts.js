@@ -65,8 +65,9 @@
   };
   let latest = null;
   const fetched = async () => {
-    const answer = await fetch(`${base}/series?at=${encodeURIComponent(places[0].dataset.at)}`);
-    if (!answer.ok) return;
+    const url = `${base}/series?at=${encodeURIComponent(places[0].dataset.at)}`;
+    const answer = await fetch(url).catch(() => null); // what is drawn stays, as the page does
+    if (!answer?.ok) return;
     latest = await answer.json();
     places.forEach((place) => draw(place, latest));
   };

@@ -8,6 +8,7 @@
   const words = document.getElementById("state-words");
   let paused = false;
   let missed = false;
+  let usual = "live";
 
   const show = (kind, text) => {
     if (!state) return;
@@ -23,14 +24,19 @@
     htmx.trigger(body, "tick");
   };
 
-  // A server that cannot push (WSGI) is asked instead.
+  // A server that cannot push (WSGI) is asked instead, and whether it answers is seen by that.
   const poll = () => {
-    show("live", `every ${refresh / 1000} s`);
+    usual = `every ${refresh / 1000} s`;
+    show("live", usual);
+    const lost = () => !paused && show("lost", "no answer");
+    body.addEventListener("htmx:sendError", lost);
+    body.addEventListener("htmx:responseError", lost);
+    body.addEventListener("htmx:afterSwap", () => !paused && show("live", usual));
     setInterval(tick, refresh);
   };
   const connect = () => {
     const stream = new EventSource(`${base}/stream`);
-    stream.addEventListener("open", () => !paused && show("live", "live"));
+    stream.addEventListener("open", () => !paused && show("live", usual));
     stream.addEventListener("tick", tick);
     stream.addEventListener("error", () => {
       if (stream.readyState === EventSource.CLOSED) poll();
@@ -75,7 +81,7 @@
   state.addEventListener("click", () => {
     paused = !paused;
     state.setAttribute("aria-pressed", String(paused));
-    show(paused ? "paused" : "live", paused ? "paused" : "live");
+    show(paused ? "paused" : "live", paused ? "paused" : usual);
     if (!paused && missed) tick();
   });
   document.addEventListener("visibilitychange", () => !document.hidden && missed && tick());

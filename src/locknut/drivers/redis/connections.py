@@ -135,10 +135,11 @@ class Connection:
 
     def alive(self) -> bool:
         """Whether the server has not hung up, as far as the kernel knows; it owes us nothing."""
-        if self._socket.fileno() < 0:
-            return False
         poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
+        try:
+            poll.register(self._socket, select.POLLIN)
+        except ValueError:  # it is closed, perhaps just now by another thread
+            return False
         return not poll.poll(0)
 
     def interrupt(self) -> None:

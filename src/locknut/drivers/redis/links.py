@@ -63,6 +63,10 @@ class LoopDial:
         except OSError as error:
             wire.doubt(settings, error)
             raise
+        except RuntimeError as error:
+            if "new thread" in str(error):  # asyncio looks names up on one
+                raise ConnectionError(str(error)) from error
+            raise
         return stream
 
     async def ask(self, peer: Stream, packed: bytes) -> Any:

@@ -7,6 +7,7 @@ left by then, and without this each such wait would cost a new connection.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from time import monotonic
 
 from hiredis import HiredisError
@@ -47,8 +48,9 @@ class OwedAnswers:
         return None
 
     def close(self) -> None:
-        while self._connections:
-            self._connections.popleft()[0].close()
+        with suppress(IndexError):  # several threads may do so at once
+            while self._connections:
+                self._connections.popleft()[0].close()
 
 
 def _paid(connection: Connection) -> bool:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
+from typing import Any
 
+import psycopg
+import pymysql
 import pytest
 
+from locknut.backends.sql.session import backend as backend_of_sessions
 from locknut.backends.sql.session import lock_owners, way_in
+from locknut.backends.sql.session.session_port import gate_of
 from locknut.backends.sql.table_port import Swap
 from locknut.core.values import Busy, Granted, Mode, Renewal
 from locknut.errors import BackendUnavailable
@@ -72,7 +78,7 @@ def test_a_reader_ends_an_earlier_session_of_its_own(
         first = client._claims.use(reader.id)
         client._claims.forget(first)
         while not await first.session.stopped(0.1):  # it hears nothing before it has begun to wait
-            await client._sessions.interrupt(first.session.number)
+            await client._sessions.interrupt(first.session.number, first.wait)
         if not free:  # it waits once more, and has the gate without its own lock
             assert isinstance(await client.attempt(reader, 0.0), Busy)
         await others.release(writer)
@@ -234,5 +240,94 @@ def test_a_downgrade_without_an_answer_does_not_cost_the_hold(
         await client.release(reading)
         await client.close()
         await other.close()
+
+    paint.run(story())
+
+
+def _stranger_of(database: Database) -> Any:
+    """A connection of somebody else who logs in as our user does."""
+    server = database.server
+    login: dict[str, Any] = {"user": database.user, "password": database.password}
+    login.update(host=server.host, port=server.port)
+    if server.scheme == "postgresql":
+        return psycopg.connect(dbname=database.name, autocommit=True, **login)
+    return pymysql.connect(database=database.name, **login)
+
+
+def _asked(connection: Any, text: str) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(text)
+        return cursor.fetchone()[0]
+
+
+def _number_of(stranger: Any) -> int:
+    asks = "pg_backend_pid()" if isinstance(stranger, psycopg.Connection) else "CONNECTION_ID()"
+    return int(_asked(stranger, f"SELECT {asks}"))
+
+
+def test_whoever_has_the_number_of_a_dead_session_is_not_ended(
+    database: Database, paint: Colour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """We were stopped between the question who has a lock and the order to end that session; by
+    then it has gone, and its number is a stranger's.
+    """
+
+    async def story() -> None:
+        client, holder = backend(paint, database), claim()
+        await granted(paint, client, holder)
+        gate = gate_of(client._sessions.place, holder)
+        with closing(_stranger_of(database)) as stranger:
+            told = [{gate: _number_of(stranger)}]
+
+            async def of_long_ago(_: Sequence[bytes]) -> dict[bytes, int]:
+                return told.pop() if told else {}
+
+            monkeypatch.setattr(client._sessions, "owners", of_long_ago)
+            await client._owners.end_owner(gate)
+            assert not told
+            assert _asked(stranger, "SELECT 1") == 1, "the stranger was ended"
+        monkeypatch.undo()
+        assert await client.release(holder)
+        await client.close()
+
+    paint.run(story())
+
+
+@pytest.mark.parametrize("home", ["ours", "another client's"])
+def test_a_waiter_that_leaves_does_not_stop_whoever_has_its_number(
+    database: Database, paint: Colour, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    """The server was exchanged, and nobody told our connection: the new one counts its own."""
+    monkeypatch.setattr(backend_of_sessions, "STOPS", 3)
+
+    async def story() -> None:
+        client, others = backend(paint, database), backend(paint, database)
+        await granted(paint, others, holder := claim())
+        await client.attempt(waiter := claim(), 0.0)
+        used = client._claims.get(waiter.id)
+        assert used.wait is not None
+        with closing(_stranger_of(database)) as stranger:
+            used.session.number = _number_of(stranger)
+            if home != "ours":
+                used.home = others._sessions
+            sleeps = "pg_sleep(2)" if database.server.scheme == "postgresql" else "SLEEP(2)"
+            broken: list[Exception] = []
+
+            def work() -> None:
+                try:
+                    if _asked(stranger, f"SELECT {sleeps}") == 1:  # MySQL's way to say it
+                        broken.append(InterruptedError())
+                except (psycopg.Error, pymysql.MySQLError) as error:
+                    broken.append(error)
+
+            working = threading.Thread(target=work)
+            working.start()
+            await paint.pause(0.5)  # it has begun, or else there is nothing to be stopped
+            await client.release(waiter)
+            working.join()
+            assert not broken
+        assert await others.release(holder)
+        await client.close()
+        await others.close()
 
     paint.run(story())

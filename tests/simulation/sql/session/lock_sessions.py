@@ -156,11 +156,11 @@ class SimLockSessions:
         found = await self._commands.send(lambda _, __: self.database.numbers(list(locks)))
         return cast("dict[bytes, int]", found)
 
-    async def interrupt(self, number: int) -> None:
-        await self._commands.send(lambda _, __: self.database.interrupt(number))
+    async def interrupt(self, number: int, lock: bytes) -> None:
+        await self._commands.send(lambda _, __: self.database.interrupt(number, lock))
 
-    async def end(self, number: int) -> None:
-        await self._commands.send(lambda _, __: self.database.end_number(number))
+    async def end(self, number: int, lock: bytes) -> None:
+        await self._commands.send(lambda _, __: self.database.end_number(number, lock))
 
     def close(self) -> None:
         """The simulator ends with the process."""

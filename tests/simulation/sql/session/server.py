@@ -17,6 +17,8 @@ from tests.simulation.sql.session.server_session import ServerSession, SessionSt
 
 WAIT = 4.0
 """Seconds for which the server waits for a lock at a time. In production it is a minute."""
+SIGNAL = 0.001
+"""Seconds until a session notices that it is interrupted."""
 AFTER = 1e-6
 """Who has waited for a row comes after what it has waited for."""
 STANDS_STILL = (1.0, 5.0, 60.0)
@@ -104,17 +106,21 @@ class SessionDatabase(Database):
             self._queues[session.waits_for].remove(session)
         self.free(session, None)
 
-    def end_number(self, number: int) -> None:
+    def end_number(self, number: int, lock: bytes) -> None:
         session = self.sessions.get(number)
-        if session is not None:
+        if session is not None and (lock in session.locks or session.waits_for == lock):
             self.world.after(self.world.random.uniform(0.0, 0.005), partial(self.end, session))
 
-    def interrupt(self, number: int) -> None:
-        """Whatever that session is doing by now."""
+    def interrupt(self, number: int, lock: bytes) -> None:
         session = self.sessions.get(number)
-        if session is not None and session.waits_for is not None:
+        if session is not None and session.waits_for == lock:
+            self.world.after(SIGNAL * self.disturbed, lambda: self._interrupt(session))
+
+    def _interrupt(self, session: ServerSession) -> None:
+        """Whatever that session is doing by now."""
+        if session.alive and session.waits_for is not None:
             self._give_up(session)
-        elif session is not None and session.statement is not None:
+        elif session.statement is not None:
             session.statement.interrupted()
 
     # Locks.

@@ -50,6 +50,8 @@ class BellSession:
         self.owed: set[str] = set()
         """Bells to be freed as soon as it does not wait any more."""
         self.waits = False
+        self._own = ""
+        """The claim that waits there, or was the last that did."""
         self.used = monotonic()
         """When it was last of any use."""
         self._number, again = (self._ask("SELECT CONNECTION_ID()")[0][0] for _ in range(2))
@@ -129,8 +131,16 @@ class BellSession:
         return True
 
     def interrupt(self, session: BellSession) -> None:
-        """Have another one of our own connections stop waiting: every user may do that."""
-        self._ask(f"KILL QUERY {session._number}")
+        """Have another one of our own connections stop waiting: every user may do that. Not one
+        that has its number since the server started anew: our own bell does not hang there.
+        """
+        number = session._number
+        asked = f"KILL QUERY IF(IS_USED_LOCK('{bell(session._own)}') = {number}, {number}, 0)"
+        try:
+            self._ask(asked)
+        except pymysql.MySQLError as error:
+            if mysql_errors.code_of(error) not in _NOT_RUNG:
+                raise
 
     def _ask(self, packet: str) -> Rows:
         self.used = monotonic()

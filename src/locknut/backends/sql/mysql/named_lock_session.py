@@ -54,6 +54,13 @@ def name_of(lock: bytes) -> str:
     return f"'locknut:{lock.hex()}'"
 
 
+def wait_of(number: int, lock: bytes) -> str:
+    """What a connection of this number has while it waits for that lock, so that others can tell
+    it from whoever has the same number after a restart of the server.
+    """
+    return f"'locknut:{lock.hex()}:{number}'"
+
+
 class NamedLockSession:
     """A `LockSession`. What blocks is done by `run`, as its colour does."""
 
@@ -138,7 +145,9 @@ class NamedLockSession:
         await self._run(lambda: self._ask([free]))
 
     async def wait(self, lock: bytes) -> None:
-        packet = f"SELECT GET_LOCK({name_of(lock)}, {WAIT})"
+        own = wait_of(self.number, lock)
+        marked = f"GET_LOCK({own}, 0), GET_LOCK({name_of(lock)}, {WAIT}), RELEASE_LOCK({own})"
+        packet = f"SELECT {marked}"
         await self._run(lambda: self._translated(lambda: self._session.send(packet, self._left())))
 
     async def waited(self) -> bool | None:
@@ -157,7 +166,7 @@ class NamedLockSession:
 
     def _heard(self) -> bool:
         try:
-            return bool(self._translated(lambda: self._session.receive([]))[0][0][0] == 1)
+            return bool(self._translated(lambda: self._session.receive([]))[0][0][1] == 1)
         except LocknutError as error:
             if mysql_errors.code_of(error.__cause__ or error) in _GIVEN_UP:
                 return False

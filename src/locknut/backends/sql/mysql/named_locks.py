@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import pymysql
 
 from locknut.backends.sql.demand import Demand
-from locknut.backends.sql.mysql.named_lock_session import NamedLockSession, name_of
+from locknut.backends.sql.mysql.named_lock_session import NamedLockSession, name_of, wait_of
 from locknut.backends.sql.statements import Statements
 from locknut.drivers.loop_workers import LoopWorkers
 from locknut.drivers.mysql import mysql_errors
@@ -104,21 +104,24 @@ class NamedLockSessions:
         ((found, *_), *_) = await self.run(lambda: self._commands.ask([asked]))
         return {lock: int(number) for lock, number in zip(locks, found, strict=True) if number}
 
-    async def interrupt(self, number: int) -> None:
-        await self._kill(f"KILL QUERY {number}")
+    async def interrupt(self, number: int, lock: bytes) -> None:
+        await self._kill("KILL QUERY", number, f"IS_USED_LOCK({wait_of(number, lock)}) = {number}")
 
-    async def end(self, number: int) -> None:
-        await self._kill(f"KILL {number}")
+    async def end(self, number: int, lock: bytes) -> None:
+        names = name_of(lock), wait_of(number, lock)
+        either = " OR ".join(f"IS_USED_LOCK({name}) = {number}" for name in names)
+        await self._kill("KILL", number, either)
 
-    async def _kill(self, statement: str) -> None:
+    async def _kill(self, kill: str, number: int, only_if: str) -> None:
+        asked = f"{kill} IF({only_if}, {number}, 0)"
         try:
-            await self.run(lambda: self._commands.ask([statement]))
+            await self.run(lambda: self._commands.ask([asked]))
         except BackendError as error:
             code = mysql_errors.code_of(error.__cause__ or error)
             if code == _NOT_OURS:
                 message = (
-                    f"{statement}: the connection that has this lock is another user's, and must "
-                    "be ended by that user, or by one that may kill those of others"
+                    f"{kill} {number}: the connection that has this lock is another user's, and "
+                    "must be ended by that user, or by one that may kill those of others"
                 )
                 raise BackendError(message, backend=self.kept.settings.scheme) from error
             if code != _NO_SUCH_SESSION:

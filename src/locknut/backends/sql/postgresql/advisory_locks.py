@@ -25,7 +25,7 @@ from locknut.backends.sql.postgresql.table_questions import Line, PinnedQuestion
 from locknut.backends.sql.statements import Statements, load
 from locknut.backends.sql.table_port import GiveBack, Seen, Take
 from locknut.drivers.postgresql import sqlstates
-from locknut.drivers.postgresql.exchange import READ, Call, Refused, Steps, statement
+from locknut.drivers.postgresql.exchange import READ, Call, Refused, Statement, Steps, statement
 from locknut.drivers.postgresql.long_statement import LongStatement
 from locknut.drivers.postgresql.server_session import Session
 from locknut.drivers.postgresql.settings import NAME
@@ -54,14 +54,18 @@ _ENTER_READING: Final = statement(
 _KEEP: Final = statement("SELECT pg_try_advisory_lock(:lock)")
 _FREE: Final = statement("SELECT pg_advisory_unlock(:lock)")
 _FREE_ALL: Final = Call(statement("SELECT pg_advisory_unlock_all()"), {})
-_OWNERS: Final = statement(
-    "SELECT (classid::bigint << 32) | objid::bigint, pid FROM pg_locks "
-    "WHERE locktype = 'advisory' AND objsubid = 1 AND granted "
+_LOCKS: Final = (
+    "FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-    "AND ((classid::bigint << 32) | objid::bigint) = ANY (:locks)"
+    "AND ((classid::bigint << 32) | objid::bigint)"
 )
-_INTERRUPT: Final = statement("SELECT pg_cancel_backend(:number::int)")
-_END: Final = statement("SELECT pg_terminate_backend(:number::int)")
+_OWNERS: Final = statement(
+    f"SELECT (classid::bigint << 32) | objid::bigint, pid {_LOCKS} = ANY (:locks) AND granted"
+)
+_INTERRUPT: Final = statement(
+    f"SELECT pg_cancel_backend(pid) {_LOCKS} = :lock AND pid = :number::int AND NOT granted"
+)
+_END: Final = statement(f"SELECT pg_terminate_backend(pid) {_LOCKS} = :lock AND pid = :number::int")
 _NOT_GOT: Final = sqlstates.UNDONE | {sqlstates.CANCELLED}
 
 
@@ -259,18 +263,21 @@ class AdvisorySessions:
         (rows,) = await self._questions.ask([Call(_OWNERS, {"locks": list(by_number)})])
         return {by_number[number]: pid for number, pid in rows}
 
-    async def interrupt(self, number: int) -> None:
-        await self._questions.ask([Call(_INTERRUPT, {"number": number})])
+    async def interrupt(self, number: int, lock: bytes) -> None:
+        await self._ask_of(_INTERRUPT, number, lock)
 
-    async def end(self, number: int) -> None:
+    async def end(self, number: int, lock: bytes) -> None:
         try:
-            await self._questions.ask([Call(_END, {"number": number})])
+            await self._ask_of(_END, number, lock)
         except ConfigurationError as error:
             message = (
                 f"the session {number} that has this lock is another user's, and must be ended by "
                 "that user, or by one that has pg_signal_backend"
             )
             raise BackendError(message, backend=NAME) from error
+
+    async def _ask_of(self, asked: Statement, number: int, lock: bytes) -> None:
+        await self._questions.ask([Call(asked, {"number": number, "lock": number_of(lock)})])
 
 
 def shared(session: Session) -> ConfigurationError:

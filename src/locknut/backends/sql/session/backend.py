@@ -183,7 +183,7 @@ class SessionBackend(SqlBackend):
             return used.session.alive()
         try:
             for _ in range(STOPS):
-                await self._sessions.interrupt(used.session.number)
+                await self._sessions.interrupt(used.session.number, used.wait)
                 if await used.session.stopped(STOP):
                     return used.session.alive()
         except BackendUnavailable:
@@ -211,7 +211,7 @@ class SessionBackend(SqlBackend):
             _, state = await self._rows.change(claim, recipe.nothing)
             released = await super().release(claim, outcome_unknown=outcome_unknown)
             if used is not None and used.wait is not None:
-                await self._sessions.end(used.session.number)
+                await self._sessions.end(used.session.number, used.wait)
         finally:
             if used is not None:
                 self._claims.drop(used)

@@ -92,7 +92,7 @@ class LockOwners:
         return False
 
     async def _end(self, number: int, lock: bytes) -> None:
-        await self._sessions.end(number)
+        await self._sessions.end(number, lock)
         for _ in range(LOOKS):
             if await self.of(lock) != number:
                 return

@@ -100,11 +100,15 @@ class LockSessions(Protocol):
     async def owners(self, locks: Sequence[bytes]) -> dict[bytes, int]:
         """Which session has each of these; those that nobody has are left out."""
 
-    async def interrupt(self, number: int) -> None:
-        """Have a session of ours stop waiting for a lock."""
+    async def interrupt(self, number: int, lock: bytes) -> None:
+        """Have a session of ours stop waiting for this lock.
 
-    async def end(self, number: int) -> None:
-        """End a session, whoever has it."""
+        Here and in `end` the number may have been read long ago, and be somebody else's by now. So
+        the same statement looks whether that session still waits for the lock, or has it.
+        """
+
+    async def end(self, number: int, lock: bytes) -> None:
+        """End the session that has this lock, or waits for it, if it is this one."""
 
     def close(self) -> None: ...
 
