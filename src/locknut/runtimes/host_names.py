@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from locknut.runtimes import cpython
@@ -26,13 +26,19 @@ MOST: Final = 3.0
 """But no longer: then it is known again soon after the resolver knows it."""
 REMEMBERED: Final = 100
 """Unknown names."""
-_under_way: dict[tuple[str, int], _LookUp] = {}
+_under_way: dict[tuple[str, int], LookUp] = {}
 _unknown: dict[str, tuple[float, BaseException]] = {}
 """Until when, and what was said of it."""
 
 
 def addresses(host: str, port: int, seconds: float) -> Found:
     """Those of a host, in the order to try them. TimeoutError, if they are not known in time."""
+    asked = ask(host, port)
+    return asked.result(seconds) if isinstance(asked, LookUp) else asked
+
+
+def ask(host: str, port: int) -> Found | LookUp:
+    """The addresses, or the question that will be answered by them."""
     if is_address(host):
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)  # nobody is asked
     until, error = _unknown.get(host, (0.0, None))
@@ -40,9 +46,9 @@ def addresses(host: str, port: int, seconds: float) -> Found:
         raise _again(error) from error
     looking = _under_way.get((host, port))
     if looking is None:
-        looking = _LookUp(host, port)
+        looking = LookUp(host, port)
         looking.start()
-    return looking.result(seconds)
+    return looking
 
 
 def is_address(host: str) -> bool:
@@ -67,7 +73,7 @@ def _remember(host: str, error: BaseException, took: float) -> None:
     _unknown[host] = now() + min(max(took, SHORTLY), MOST), error
 
 
-class _LookUp:
+class LookUp:
     """One question to the resolver."""
 
     def __init__(self, host: str, port: int):
@@ -75,6 +81,8 @@ class _LookUp:
         self._found: Found = ()
         self._error: BaseException | None = None
         self._is_over = False
+        self._tell: list[Callable[[], None]] = []
+        """To be called when it is over, on any thread."""
         # Not an Event: an interrupt (Ctrl-C) in its wait may come out as another error.
         self._over = threading.Lock()
         self._over.acquire()
@@ -103,12 +111,23 @@ class _LookUp:
             if _under_way.get(place) is self:
                 _under_way.pop(place, None)
             self._over.release()
+            for tell in list(self._tell):
+                tell()
+
+    def tells(self, call: Callable[[], None]) -> bool:
+        """Whether this is called when the question is answered; if not, it is answered already."""
+        self._tell.append(call)
+        return not self._is_over
 
     def result(self, seconds: float) -> Found:
         if self._over.acquire(timeout=max(0.0, seconds)):
             self._over.release()
         if not self._is_over:
             raise TimeoutError(f"the name {self._host!r} was not looked up in time")
+        return self.outcome()
+
+    def outcome(self) -> Found:
+        """What was found, once it is over."""
         error = self._error
         if error is not None:
             raise _again(error) from error

@@ -17,6 +17,7 @@ from locknut.drivers.etcd.settings import Settings
 from locknut.runtimes import sockets
 from locknut.runtimes.clock import now
 from locknut.runtimes.inline_future import InlineFuture
+from locknut.runtimes.loop_connections import connected
 from locknut.runtimes.shared_task import SharedTask
 
 _AT_ONCE: Final = 65536
@@ -222,15 +223,14 @@ class LoopLink(BaseLink[Connection]):
 
     async def _opened(self, turn: Turn) -> Connection:
         settings, loop = self.settings, asyncio.get_running_loop()
-        name = None if settings.tls is None else turn.host[0]
 
         def make() -> Connection:
             return Connection(settings, turn, loop)
 
         try:
             async with asyncio.timeout(settings.connect_limit):
-                _, connection = await loop.create_connection(
-                    make, *turn.host, ssl=settings.tls, server_hostname=name
+                connection = await connected(
+                    make, turn.host, settings.connect_limit, tls=settings.tls
                 )
         except OSError as error:
             grpc_errors.doubt(settings, error, connected=False)

@@ -25,6 +25,7 @@ from locknut.errors import BackendUnavailable, LocknutError
 from locknut.runtimes import sockets
 from locknut.runtimes.clock import now
 from locknut.runtimes.inline_future import InlineFuture
+from locknut.runtimes.loop_connections import connected
 from locknut.runtimes.shared_task import SharedTask
 
 _CHANGE: Final = -1
@@ -264,7 +265,8 @@ class Link:
                 if settings.path:
                     _, stream = await loop.create_unix_connection(make, settings.path)
                 else:
-                    _, stream = await loop.create_connection(make, settings.host, settings.port)
+                    address = settings.host, settings.port
+                    stream = await connected(make, address, settings.connect_limit)
         except OSError as error:
             raise unreachable(settings, error) from error
         try:

@@ -24,6 +24,7 @@ from locknut.drivers.redis.settings import Settings
 from locknut.drivers.redis.streams import Stream
 from locknut.errors import BackendUnavailable
 from locknut.runtimes.inline_future import InlineFuture
+from locknut.runtimes.loop_connections import connected
 from locknut.runtimes.shared_task import SharedTask
 
 
@@ -52,8 +53,8 @@ class LoopDial:
                 if settings.path:
                     _, stream = await loop.create_unix_connection(make, settings.path)
                 else:
-                    host, port = settings.host, settings.port
-                    _, stream = await loop.create_connection(make, host, port, ssl=settings.tls)
+                    address, limit = (settings.host, settings.port), settings.connect_limit
+                    stream = await connected(make, address, limit, tls=settings.tls)
             try:
                 await stream.greet(curious=curious)
             except BaseException as error:
