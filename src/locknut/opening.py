@@ -20,7 +20,7 @@ from locknut.core.ports import Backend, Engine, EventSink, Runtime
 from locknut.core.values import Capability, KeyPolicy
 from locknut.faces import hints, misuse
 from locknut.faces.events import EventHub, Sink
-from locknut.runtimes import threads
+from locknut.runtimes import cpython, threads
 
 if TYPE_CHECKING:
     from locknut.core.recording import Recorder
@@ -218,7 +218,7 @@ def observe(sink: Sink, locks: Opened | None = None) -> Callable[[], None]:
 
 
 def _measurable(locks: Opened | None) -> list[Any]:  # clients, whose events are an EventHub
-    return threads.members(_open) if locks is None else [locks._client]
+    return cpython.members(_open) if locks is None else [locks._client]
 
 
 def _equip(made: Client) -> None:
@@ -245,7 +245,7 @@ def _after_fork_in_child() -> None:
     threads.new_party.forked()  # before anything of this process has an identity
     if "locknut.runtimes.sockets" in sys.modules:
         sys.modules["locknut.runtimes.sockets"].close_inherited()
-    for each in threads.members(_open):
+    for each in cpython.members(_open):
         forking.leave_behind(each)
     _open.clear()
     threads.forget_all()
@@ -255,7 +255,7 @@ def _after_fork_in_child() -> None:
 
 def _at_exit() -> None:
     """Give back what is still held and would outlive us; and let the histories be written."""
-    clients = threads.members(_open)
+    clients = cpython.members(_open)
     for each in clients:
         each.exiting = True
         if each.holds and not each.closed and not exiting.dies_with_us(each):

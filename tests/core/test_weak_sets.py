@@ -16,7 +16,7 @@ from locknut import opening
 from locknut.backends.file import this_process
 from locknut.drivers.redis.endpoints import Latest
 from locknut.metrics import measurements
-from locknut.runtimes.threads import members
+from locknut.runtimes.cpython import members
 from tests.contracts.sources import sources
 
 

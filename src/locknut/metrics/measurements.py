@@ -38,7 +38,8 @@ from locknut.metrics.catalogue import (
     WAITING,
     Metric,
 )
-from locknut.runtimes.threads import Guard, members
+from locknut.runtimes.cpython import members
+from locknut.runtimes.threads import Guard
 
 Labels = tuple[str, ...]
 Series = Callable[..., object]

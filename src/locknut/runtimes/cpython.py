@@ -33,11 +33,12 @@ import os
 import sys
 import threading
 from _thread import RLock
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import FrameType
 from typing import Any, Final, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 KNOWN: Final = ((3, 11), (3, 12), (3, 13), (3, 14))
 IS_KNOWN: Final = sys.implementation.name == "cpython" and sys.version_info[:2] in KNOWN
 
@@ -220,3 +221,19 @@ def caller_frame() -> FrameType | None:
 
     frame = inspect.currentframe()
     return None if frame is None or frame.f_back is None else frame.f_back.f_back
+
+
+def members(of: Collection[T]) -> list[T]:
+    """All of a weak set, or all keys of a weak dictionary, whatever other threads add meanwhile.
+
+    CPython iterates them in Python code (to 3.14 at least), so `list` of one lets other threads in
+    between. What the collector takes is put off until the iteration is over; what a thread adds
+    ends it with "Set changed size during iteration".
+    """
+    while True:
+        try:
+            return list(of)
+        except RecursionError:  # a RuntimeError as well
+            raise
+        except RuntimeError:  # somebody was added: it takes far less time than until the next
+            pass

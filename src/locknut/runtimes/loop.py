@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from locknut.core.callers import Caller, nobody
 from locknut.errors import ConfigurationError
-from locknut.runtimes.cpython import asks_for_loop
+from locknut.runtimes.cpython import asks_for_loop, members
 from locknut.runtimes.shield import Behind, finish
-from locknut.runtimes.threads import Aside, BaseRuntime, members, new_party
+from locknut.runtimes.threads import Aside, BaseRuntime, new_party
 
 if TYPE_CHECKING:
     from locknut.core.ports import Sender

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 from locknut.runtimes import cpython, host_names
-from locknut.runtimes.threads import members
+from locknut.runtimes.cpython import members
 
 if TYPE_CHECKING:
     import ssl

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -300,22 +300,6 @@ def start(work: Coroutine[Any, Any, None], name: str = "locknut-keeper") -> thre
             raise BackendUnavailable(_NO_THREAD.format(name=name, error=error)) from error
         work.close()
     return thread
-
-
-def members(of: Collection[T]) -> list[T]:
-    """All of a weak set, or all keys of a weak dictionary, whatever other threads add meanwhile.
-
-    CPython iterates them in Python code (to 3.14 at least), so `list` of one lets other threads in
-    between. What the collector takes is put off until the iteration is over; what a thread adds
-    ends it with "Set changed size during iteration".
-    """
-    while True:
-        try:
-            return list(of)
-        except RecursionError:  # a RuntimeError as well
-            raise
-        except RuntimeError:  # somebody was added: it takes far less time than until the next
-            pass
 
 
 def forget_all() -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from locknut.backends.file.bells import Bell, Ringer
 from locknut.core.ports import Signal
-from locknut.runtimes.threads import members
+from locknut.runtimes.cpython import members
 
 _DAY: Final = 86400.0
 

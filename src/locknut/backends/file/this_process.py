@@ -23,8 +23,8 @@ from weakref import WeakSet
 from locknut.backends.file.file_layout import Record, digest, words
 from locknut.core.values import Claim
 from locknut.runtimes import this_boot
+from locknut.runtimes.cpython import members
 from locknut.runtimes.descriptors import away_from_standard
-from locknut.runtimes.threads import members
 
 if TYPE_CHECKING:
     import socket

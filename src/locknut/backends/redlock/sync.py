@@ -16,7 +16,7 @@ from locknut.backends.redlock.thread_connections import ThreadConnections
 from locknut.core.findings import Check
 from locknut.core.ports import Runtime, Signal
 from locknut.errors import BackendUnavailable
-from locknut.runtimes.threads import members
+from locknut.runtimes.cpython import members
 
 
 class BlockingBackend(RedlockBackend):

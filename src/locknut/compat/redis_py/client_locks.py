@@ -20,7 +20,7 @@ from locknut.core import closing
 from locknut.core.client import Client
 from locknut.core.ports import Engine
 from locknut.errors import Unsupported
-from locknut.runtimes.threads import members
+from locknut.runtimes.cpython import members
 
 Pools = MutableMapping[Any, Any]
 

@@ -17,7 +17,7 @@ from locknut.drivers.redis.settings import Settings
 from locknut.drivers.redis.wire import Welcome
 from locknut.errors import BackendError, BackendUnavailable
 from locknut.runtimes.clock import now
-from locknut.runtimes.threads import members
+from locknut.runtimes.cpython import members
 
 LONG_IDLE: Final = 0.25
 """Seconds without a word after which a watched endpoint is asked who the master is: a server that

@@ -22,7 +22,8 @@ from locknut.backends.sql.sqlite.file_clock import FileClock
 from locknut.backends.sql.sqlite.settings import Settings
 from locknut.backends.sql.table_port import GiveBack, Take
 from locknut.errors import BackendError, BackendUnavailable
-from locknut.runtimes.threads import Guard, members
+from locknut.runtimes.cpython import members
+from locknut.runtimes.threads import Guard
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
