@@ -57,6 +57,8 @@ class Store:
     ) -> Result:
         if max(len(compares), len(then), len(otherwise)) > MOST_OPERATIONS:
             raise BackendError("too many operations in txn request", backend="etcd")
+        if not all(each.key for each in (*compares, *then, *otherwise)):
+            raise BackendError("key is not provided", backend="etcd")
         succeeded = all(self._is_true(each) for each in compares)
         chosen = then if succeeded else otherwise
         puts = [each.key for each in chosen if isinstance(each, Put)]

@@ -147,6 +147,8 @@ class EtcdBackend(LeasedLink, BaseBackend):
         """Which of these have their keys still; None if the lease is gone, which is told to all."""
         there: set[str] = set()
         lease, key, _ = self.shared.session
+        if not lease:  # it ended while it was kept alive: etcd refuses a question without a key
+            return None
         for start in range(0, len(held), CHUNK):
             chunk = held[start : start + CHUNK]
             keys = [Range(each.key, keys_only=True) for each in chunk]
