@@ -54,9 +54,15 @@ BEGIN
     lives = (own > 0 AND ends > LPAD(now, 16, '0'));
 
 -- {write}
-mark = s;
-        UPDATE OR INSERT INTO {table} (name, fence, stamp, holders, company, expires, line, others)
-        VALUES (:k, :number, :s, :holders, :company, :until, :line, :others) MATCHING (name);
+-- Whoever found no row makes one, or is undone: one that somebody made meanwhile is not locked.
+IF (mark IS NULL) THEN
+            INSERT INTO {table} (name, fence, stamp, holders, company, expires, line, others)
+            VALUES (:k, :number, :s, :holders, :company, :until, :line, :others);
+        ELSE
+            UPDATE {table} SET fence = :number, stamp = :s, holders = :holders,
+                company = :company, expires = :until, line = :line, others = :others
+            WHERE name = :k;
+        mark = s;
         SUSPEND
 
 -- {longer}

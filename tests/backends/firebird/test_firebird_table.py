@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from importlib import import_module
 from itertools import count
 from typing import Any
 
@@ -90,3 +91,32 @@ def test_what_was_done_is_not_done_again_when_the_next_was_undone(firebird_serve
     run(backend.close())
     assert next(tries) > 0
     assert [seen.row is not None for seen in given] == [True, True]
+
+
+MEANWHILE = """
+    IF (NOT EXISTS (SELECT 1 FROM {table} WHERE name = :k)) THEN
+        IN AUTONOMOUS TRANSACTION DO
+            INSERT INTO {table} (name, fence, stamp, holders, company, expires, line, others)
+            VALUES (:k, 5, 5, 'other 9999999999999999 0000000000000005 []' || :nl, 'e',
+                9999999999999999, '', '');
+"""
+"""Another client takes the lock after the row was looked for, and commits."""
+
+
+def test_who_makes_the_row_meanwhile_is_not_written_over(
+    firebird_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = firebird_server.new_url()
+    open_engine(url)  # now the example is imported
+    example = import_module("locknut_firebird")
+    looked = "-- take\n{claim}"
+    before, found, after = example.SAID.partition(looked)
+    verdict = "    IF (mark IS NULL) THEN\n"
+    assert verdict in after
+    raced = before + found + after.replace(verdict, MEANWHILE + verdict, 1)
+    monkeypatch.setattr(example, "SAID", raced)
+    backend: Any = open_engine(url)[0].blocking(ThreadRuntime())
+    seen = run(backend._table.take(Take(b"lx", "mine", 3600 * US, "[]", False, 1)))
+    run(backend.close())
+    assert seen.row.holders.startswith("other ")
+    assert "mine" not in seen.row.holders
