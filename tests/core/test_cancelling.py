@@ -15,7 +15,7 @@ from locknut.core.values import Mode
 from tests.simulation.bugs import BUGS
 from tests.simulation.checker import Assumptions, Violation, check
 from tests.simulation.checker.history import Kind
-from tests.simulation.coroutines import Task
+from tests.simulation.coroutines import Cancelled, Task
 from tests.simulation.customer import Customer
 from tests.simulation.memory.node import Node
 from tests.simulation.network import CALM, Faults, Network
@@ -64,10 +64,28 @@ async def move(customer: Customer) -> None:
     if lease is None:
         return
     text = await customer.detach(lease)
-    if text is not None:
+    if text is None:
+        return
+    try:
+        moved = await customer.attach("name", options, text)
+    except Cancelled:
+        await bring_home(customer, options, text)
+        raise
+    if moved is None:
+        await bring_home(customer, options, text)
+    else:
+        await customer.release(moved)
+
+
+async def bring_home(customer: Customer, options: LockOptions, text: str) -> None:
+    """After an attach that failed the hold is as it was, or will be, and the text still works."""
+    for _ in range(10):
+        while customer.client.keeper.undoing:
+            await customer.sleep(0.1)
         moved = await customer.attach("name", options, text)
         if moved is not None:
             await customer.release(moved)
+            return
 
 
 async def both(customer: Customer) -> None:
