@@ -27,32 +27,13 @@ class LoopLine:
     async def session(self, until: float) -> Session:
         wish = SessionWish()
         try:
-            found = self.pool.take(wish)
+            self.pool.take(wish)
+            if wish.session is None:
+                await _over(wish, until)
+            return wish.result()
         except BaseException:
             self.pool.give_up(wish)
             raise
-        if isinstance(found, Session):
-            return found
-        loop = asyncio.get_running_loop()
-        ready = loop.create_future()
-
-        def wake(_: object) -> None:
-            with suppress(RuntimeError):  # the loop was closed
-                loop.call_soon_threadsafe(_set, ready, READ)
-
-        found.add_done_callback(wake)
-        timer = loop.call_later(max(0.0, until - now()), _set, ready, 0)
-        try:
-            in_time = await ready
-        except BaseException:
-            self.pool.give_up(wish)
-            raise
-        finally:
-            timer.cancel()
-        if not in_time:
-            self.pool.give_up(wish)
-            raise TimeoutError("no session with the server was free in time")
-        return found.result()
 
     async def drive(self, session: Session, steps: Steps[T], until: float) -> T:
         loop, descriptor = asyncio.get_running_loop(), session.fd
@@ -85,6 +66,26 @@ class LoopLine:
 
     def forked(self) -> None:
         self.pool.forked()
+
+
+async def _over(wish: SessionWish, until: float) -> None:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[int] = loop.create_future()
+
+    def ring() -> None:
+        with suppress(RuntimeError):  # the loop was closed
+            loop.call_soon_threadsafe(_set, ready, READ)
+
+    wish.ring = ring
+    if wish.is_over():
+        return
+    timer = loop.call_later(max(0.0, until - now()), _set, ready, 0)
+    try:
+        await ready
+    finally:
+        timer.cancel()
+    if not wish.is_over():
+        raise TimeoutError("no session with the server was free in time")
 
 
 def _set(future: asyncio.Future[int], what: int) -> None:

@@ -53,8 +53,8 @@ class Session:
         self.number = 0
         """By which the server knows it."""
         self.epoch = 0
-        self.lent = True
-        """Whether somebody has it; else it is idle, or not the pool's any more."""
+        self.lent_to: object = True
+        """Who has it: a wish, or who opened it; None if it is idle, or not the pool's any more."""
         self.used = now()
         self._known: set[bytes] = set()
         self._poll = select.poll()

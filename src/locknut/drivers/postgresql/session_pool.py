@@ -1,16 +1,20 @@
 """The sessions of one backend: so many at most, each for one caller at a time, kept while idle.
 
-Whoever finds none idle gets a future, and the first that is free: one that another caller gives
-back, or a new one, which a thread opens. So a slow server, or a name that takes long to look up,
-holds up nobody for longer than the caller's own time.
+Whoever finds none idle waits for its wish, and gets the first that is free: one that another caller
+gives back, or a new one, which a thread opens. So a slow server, or a name that takes long to look
+up, holds up nobody for longer than the caller's own time.
+
+A wish is no `concurrent.futures.Future`: that one waits, and is set, under a mutex that is taken in
+Python code. An interrupt (Ctrl-C) there came out as a RuntimeError, or left the mutex taken: then
+the next to serve the wish stood still, and with it everybody who wanted a session.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import Future, InvalidStateError
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, cast
 
 from locknut.drivers.postgresql.primary import Primary
 from locknut.drivers.postgresql.server_session import Session, open_session
@@ -35,14 +39,32 @@ class SessionWish:
     makes this first, so that it can be given up whenever an interrupt (Ctrl-C) comes.
     """
 
-    __slots__ = ("future", "opens", "session")
+    __slots__ = ("error", "given_up", "opens", "ring", "session")
 
     def __init__(self) -> None:
         self.session: Session | None = None
-        self.future: Future[Session] | None = None
-        """What will have one, or an error."""
+        self.error: LocknutError | None = None
+        """Why there is none."""
+        self.ring: Callable[[], object] | None = None
+        """To be called when there is a session, or an error. Whoever sets it looks after that
+        whether there is one already.
+        """
+        self.given_up = False
         self.opens: object | None = None
         """Names the session that is to be opened for it, if no thread does that yet."""
+
+    def is_over(self) -> bool:
+        return self.session is not None or self.error is not None
+
+    def result(self) -> Session:
+        """Once it is over."""
+        if self.session is None:
+            raise _again(cast("LocknutError", self.error))
+        return self.session
+
+    def tell(self) -> None:
+        if self.ring is not None:
+            self.ring()
 
 
 class SessionPool:
@@ -61,29 +83,28 @@ class SessionPool:
         """Those that are open or being opened."""
         self._coming: set[object] = set()
         """Those for which a thread is to be started, by name."""
-        self._wanted: deque[Future[Session]] = deque()
+        self._wanted: deque[SessionWish] = deque()
         self._failures = 0
         self._failed: tuple[float, LocknutError] | None = None
         self._closed = False
         self._era = object()
 
-    def take(self, wish: SessionWish) -> Session | Future[Session]:
-        """A session, or what will have one, or an error. Whatever is raised here or afterwards, the
-        caller has to `give_up` the wish.
+    def take(self, wish: SessionWish) -> None:
+        """Let the wish have a session, now or as soon as one is free, or an error. Whatever is
+        raised here or afterwards, the caller has to `give_up` the wish.
         """
         with self.guard:
             while self._idle:
                 wish.session = session = self._idle[-1]
-                session.lent = True
+                session.lent_to = wish
                 del self._idle[-1]  # no call in between
                 if session.epoch == self.primary.epoch and (
                     now() - session.used < IDLE_UNCHECKED or session.alive()
                 ):
-                    return session
+                    return
                 self._open -= 1
-                session.lent, wish.session = False, None  # no call in between
+                session.lent_to, wish.session = None, None  # no call in between
                 session.close()
-            future: Future[Session] = Future()
             opens = None
             if self._open < self.settings.connections:
                 if self._failed is not None and now() < self._failed[0]:
@@ -92,12 +113,10 @@ class SessionPool:
                 self._open += 1
                 wish.opens = opens  # no call in between
                 self._coming.add(opens)
-            wish.future = future
-            self._wanted.append(future)
+            self._wanted.append(wish)
         if opens is not None:
             self._start_opening(opens)
             wish.opens = None
-        return future
 
     def _start_opening(self, name: object) -> None:
         # Not waited for: an interrupt (Ctrl-C) in that wait may look as if there were no thread.
@@ -141,55 +160,63 @@ class SessionPool:
                 failed = []  # the server may be full: those that are open serve all, in turn
             else:
                 failed, self._wanted = list(self._wanted), deque()
-        for future in failed:
-            with suppress(InvalidStateError):
-                future.set_exception(_again(error))
+            for wish in failed:
+                wish.error = error
+        for wish in failed:
+            wish.tell()
 
     def give_up(self, wish: SessionWish) -> None:
-        """Whoever wanted it has no time left, or was interrupted."""
+        """Whoever wanted it has no time left, or was interrupted. Can be asked for again."""
         with self.guard:
+            wish.given_up = True
             if wish.opens in self._coming:  # and if a thread was started after all, it ends
                 self._coming.discard(wish.opens)
                 self._open -= 1
-        future = wish.future
-        if wish.session is not None:
-            self.give_back(wish.session)
-        elif future is not None and not future.cancel() and future.exception() is None:
-            self.give_back(future.result())
+            with suppress(ValueError):
+                self._wanted.remove(wish)
+        session = wish.session
+        if session is not None and session.lent_to is wish:
+            self.give_back(session)
 
     def give_back(self, session: Session) -> None:
+        lent_to = session.lent_to
         try:
-            self._give_back(session)
+            self._give_back(session, lent_to)
         except BaseException:  # an interrupt (Ctrl-C): it is finished all the same
-            self._give_back(session)
+            self._give_back(session, lent_to)
             raise
 
-    def _give_back(self, session: Session) -> None:
-        """Can be asked for again."""
+    def _give_back(self, session: Session, lent_to: object) -> None:
+        """Can be asked for again: once it is somebody else's, there is nothing to give back."""
         session.used = now()
         leaving: list[Session] = []
         with self.guard:
-            current = session.epoch == self.primary.epoch
-            if session.lent and not (current and self._hand_over(session)):
-                if current and not self._closed:
-                    leaving = self._too_long_idle()
-                    self._idle += [session]
-                else:
-                    self._open -= 1
-                    leaving = [session]
-                session.lent = False  # no call in between
+            if session.lent_to is lent_to is not None:
+                current = session.epoch == self.primary.epoch
+                if not (current and self._hand_over(session)):
+                    if current and not self._closed:
+                        leaving = self._too_long_idle()
+                        self._idle += [session]
+                    else:
+                        self._open -= 1
+                        leaving = [session]
+                    session.lent_to = None  # no call in between
+            next_one = session.lent_to
+        if isinstance(next_one, SessionWish) and next_one is not lent_to:
+            next_one.tell()  # again, perhaps: that does no harm
         for each in leaving:
             each.close()
 
     def _hand_over(self, session: Session) -> bool:
-        """To the first who wants one; True also if that was done, and interrupted."""
+        """To the first who wants one."""
         while self._wanted:
-            future = self._wanted[0]
-            if not future.done() and (future.running() or future.set_running_or_notify_cancel()):
-                future.set_result(session)
-            got = not future.cancelled() and future.result(0) is session
-            del self._wanted[0]
-            if got:
+            wish = self._wanted[0]
+            wanted = not wish.given_up and wish.error is None
+            if wanted:
+                wish.session = session
+                session.lent_to = wish
+            del self._wanted[0]  # no call in between
+            if wanted:
                 return True
         return False
 
@@ -205,14 +232,14 @@ class SessionPool:
         session.close()
         name = object()
         with self.guard:
-            if not session.lent:
+            if session.lent_to is None:
                 return
             wanted = bool(self._wanted)
             if wanted:
                 self._coming.add(name)
             else:
                 self._open -= 1
-            session.lent = False
+            session.lent_to = None
         if wanted:
             self._start_opening(name)
 

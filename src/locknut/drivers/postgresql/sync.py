@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import CancelledError
-from concurrent.futures import TimeoutError as FutureTimeout
 from threading import get_ident
 
 from locknut.drivers.postgresql.exchange import Steps, T
@@ -11,6 +9,7 @@ from locknut.drivers.postgresql.server_session import Session
 from locknut.drivers.postgresql.session_pool import SessionPool, SessionWish
 from locknut.runtimes.clock import now
 from locknut.runtimes.deadlines import time_left
+from locknut.runtimes.threads import ThreadSignal
 
 
 class BlockingLine:
@@ -27,13 +26,13 @@ class BlockingLine:
     async def session(self, until: float) -> Session:
         wish = SessionWish()
         try:
-            found = self.pool.take(wish)
-            if isinstance(found, Session):
-                return found
-            return found.result(max(0.0, until - now()))
-        except (FutureTimeout, CancelledError):
-            self.pool.give_up(wish)
-            raise TimeoutError("no session with the server was free in time") from None
+            self.pool.take(wish)
+            if wish.session is None:
+                signal = ThreadSignal()
+                wish.ring = signal.notify
+                if not (wish.is_over() or await signal.wait(until) or wish.is_over()):
+                    raise TimeoutError("no session with the server was free in time")
+            return wish.result()
         except BaseException:
             self.pool.give_up(wish)
             raise

@@ -102,7 +102,13 @@ class Questions:
         except BaseException:
             self._pool.drop(session)
             raise
-        self._pool.give_back(session)
+        lent_to = session.lent_to
+        try:
+            self._pool.give_back(session)
+        except BaseException:  # an interrupt (Ctrl-C), perhaps before it had begun
+            if session.lent_to is lent_to:
+                self._pool.give_back(session)
+            raise
         return answer
 
     def _settle(self, session: Session, error: Refused) -> None:
