@@ -54,13 +54,14 @@ def test_who_answers_slowly_is_asked_again(ways: list[FaultProxy], colour: str) 
         for way in ways:
             way.replies.hold()
         timer = threading.Timer(SLOW, let_go)
-        timer.start()
         asked = 0
         vote = port._vote
 
         async def counted(*question: Any) -> Any:
             nonlocal asked
             asked += 1
+            if asked == 1:
+                timer.start()
             return await vote(*question)
 
         port._vote = counted
